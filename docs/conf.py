@@ -13,7 +13,7 @@ from docutils import nodes
 from sphinx import addnodes
 from sphinx.util.docutils import SphinxRole
 
-PUBLIC_MODULES = ("scvi", "lightning", "compat", "census", "pp", "tiledbsoma_ml")
+PUBLIC_MODULES = ("scvi", "executors", "lightning", "compat", "census", "pp", "tiledbsoma_ml")
 
 project = "Penstock"
 author = "the Penstock developers"

@@ -16,6 +16,7 @@ from urllib.parse import unquote, urlsplit
 PUBLIC = (
     "penstock",
     "penstock.scvi",
+    "penstock.executors",
     "penstock.lightning:DataModule",
     "penstock.compat.census",
     "penstock.compat.census.pp:highly_variable_genes,get_highly_variable_genes",

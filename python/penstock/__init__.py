@@ -57,6 +57,7 @@ from .experiment.open_source import open
 from .experiment.pack import pack
 from .genes.highly_variable import highly_variable_genes
 from .genes.statistics import cell_statistics, gene_statistics
+from .inference.map_batches import map_batches
 from .plan.epoch_size import NoCellsWarning, NoGenesWarning
 from .plan.sampling import Balance
 from .plan.shard import find_rank
@@ -126,6 +127,7 @@ __all__ = [
     "group_split",
     "highly_variable_genes",
     "join",
+    "map_batches",
     "open",
     "open_census",
     "pack",

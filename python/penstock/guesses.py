@@ -32,10 +32,7 @@ _INSTEAD = {
         "transforms=[ps.NormalizeTotal(), ps.Log1p()] normalise batches, and "
         "ps.highly_variable_genes(ds) finds genes"
     ),
-    "predict": (
-        'a loop over ds.with_settings(shuffle=False, uneven="exact") gives every cell once, in the '
-        "order of ds.obs"
-    ),
+    "predict": "ps.map_batches(model, ds) gives a row for each cell, in the order of ds.obs",
     "read": _READ.format(what="path"),
     "read_10x_h5": _READ.format(what="'cells.h5'"),
     "read_h5ad": _READ.format(what="'cells.h5ad'"),
@@ -46,7 +43,7 @@ _INSTEAD = {
     "train_test_split": "use ps.random_split(ds, 0.8, 0.2)",
 }
 #: Modules that are imported when they are used.
-MODULES = ("compat", "lightning", "scvi")
+MODULES = ("compat", "executors", "lightning", "scvi")
 
 
 def message(name: str, there: list[str]) -> str:

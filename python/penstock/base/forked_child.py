@@ -1,10 +1,11 @@
-"""Keep a forked child from freeing what it inherits from tiledbsoma."""
+"""State that a forked child inherits and must leave alone."""
 
 from __future__ import annotations
 
 import gc
 import os
 import sys
+from typing import Any
 
 
 def _leave_garbage() -> None:
@@ -17,4 +18,16 @@ def _leave_garbage() -> None:
         gc.freeze()
 
 
+def keep_torch_from_waiting() -> None:
+    """Give torch one thread if this process was forked from another.
+
+    A forked child does not have the threads of its parent's OpenMP, and waits for them for ever.
+    """
+    torch: Any = sys.modules.get("torch")
+    if os.getpid() != _FIRST and torch is not None:
+        torch.set_num_threads(1)
+
+
+#: Id of the process that imported this package.
+_FIRST = os.getpid()
 os.register_at_fork(after_in_child=_leave_garbage)

@@ -7,6 +7,8 @@ from penstock.base.suggestions import did_you_mean as _did_you_mean
 
 require("cloudpickle", "torch", "lightning", "scvi", extra="scvi")
 
+from penstock.inference.rows import Rows  # noqa: E402
+
 from .data import hints as _hints  # noqa: E402
 from .data.data_module import DataModule  # noqa: E402
 from .data.loading import load  # noqa: E402
@@ -14,7 +16,6 @@ from .outputs.abundance import differential_abundance  # noqa: E402
 from .outputs.convert import convert_model  # noqa: E402
 from .outputs.differential import differential_accessibility, differential_expression  # noqa: E402
 from .outputs.inference import elbo, latent, normalized, predict  # noqa: E402
-from .outputs.model_outputs import Rows  # noqa: E402
 from .run.launch import RankFailed  # noqa: E402
 from .run.trace import Trace, read_trace  # noqa: E402
 from .run.train import train  # noqa: E402

@@ -18,7 +18,7 @@ from lightning.pytorch.callbacks import Callback
 scvi = pytest.importorskip("scvi")
 
 import penstock.scvi as pscvi  # noqa: E402
-from penstock.scvi.outputs import model_outputs  # noqa: E402
+from penstock.inference import rows as rows_files  # noqa: E402
 from penstock.scvi.run.run_settings import _epochs  # noqa: E402
 from scvi_callbacks import FixedNoise  # noqa: E402
 from scvi_experiments import as_anndata  # noqa: E402
@@ -155,10 +155,10 @@ def test_priors_of_cells_without_counts(tmp_path: Path) -> None:
 
 
 def test_rows_in_several_chunks_of_zarr(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(model_outputs, "_CHUNK_BYTES", 100)
+    monkeypatch.setattr(rows_files, "_CHUNK_BYTES", 100)
     rows = np.random.default_rng(0).random((53, 7)).astype(np.float32)
     joinids = np.arange(53, dtype=np.int64)[::-1].copy()
-    values = model_outputs.to_zarr(rows, joinids, tmp_path / "rows.zarr")
+    values = rows_files.to_zarr(rows, joinids, tmp_path / "rows.zarr")
     assert values.chunks == (3, 7)
     np.testing.assert_array_equal(values[:], rows)
 

@@ -17,7 +17,7 @@ from conftest import Oracle
 pytest.importorskip("scvi")
 
 import penstock.scvi as pscvi
-from penstock.scvi.outputs import model_outputs
+from penstock.inference import rows as rows_files
 from penstock.scvi.outputs.row_writers import Latent
 
 pytestmark = pytest.mark.usefixtures("one_torch_thread")
@@ -147,7 +147,7 @@ def test_zarr_that_fails_leaves_what_was_there(
         pscvi.latent(*some, out=path)
     assert names_in(tmp_path) == ["rows.zarr"]
     np.testing.assert_array_equal(zarr.open_group(str(path), mode="r")["values"][:], expected)
-    assert model_outputs.checked_out(path) == path
+    assert rows_files.checked_out(path) == path
 
 
 class Killed(BaseException):
@@ -180,14 +180,14 @@ def killed_at(patch: pytest.MonkeyPatch, folder: Path, step: int) -> None:
 
 def rows_that_say_whose(folder: Path, name: str, joinids: np.ndarray) -> tuple[Path, np.ndarray]:
     file = folder / (name + ".filled.npy")
-    rows = model_outputs.create(file, (len(joinids), 2), "float32")
+    rows = rows_files.create(file, (len(joinids), 2), "float32")
     rows[:] = joinids[:, None]
     rows.flush()
     return file, joinids
 
 
 def stored(path: Path) -> tuple[np.ndarray, np.ndarray]:
-    if model_outputs.is_zarr(path):
+    if rows_files.is_zarr(path):
         import zarr
 
         group = zarr.open_group(str(path), mode="r")
@@ -202,13 +202,13 @@ def test_a_kill_leaves_no_rows_beside_joinids_of_others(
     """Rows of some cells, that those of others replace: whichever there are, they go together."""
     first, second = np.arange(1, 8, dtype=np.int64), np.arange(9, 2, -1, dtype=np.int64)
     path = tmp_path / name
-    model_outputs.finished(*rows_that_say_whose(tmp_path, name, first), path)
+    rows_files.finished(*rows_that_say_whose(tmp_path, name, first), path)
     begun, found = rows_that_say_whose(tmp_path, name, second), []
     for step in range(20):
         with monkeypatch.context() as patch:
             killed_at(patch, tmp_path, step)
             try:
-                model_outputs.finished(*begun, path)
+                rows_files.finished(*begun, path)
                 break
             except Killed:
                 pass
@@ -216,11 +216,11 @@ def test_a_kill_leaves_no_rows_beside_joinids_of_others(
             values, joinids = stored(path)
             assert values[:, 0].tolist() == joinids.tolist(), f"killed at step {step}"
             found.append(joinids[0])
-        model_outputs.checked_out(path)
+        rows_files.checked_out(path)
         # As after the kill: what comes next begins from what is there.
         for each in tmp_path.iterdir():
             shutil.rmtree(each) if each.is_dir() else each.unlink()
-        model_outputs.finished(*rows_that_say_whose(tmp_path, name, first), path)
+        rows_files.finished(*rows_that_say_whose(tmp_path, name, first), path)
         begun = rows_that_say_whose(tmp_path, name, second)
     assert step >= 2
     assert 1 in found, "there are steps before anything is gone"
@@ -232,10 +232,10 @@ def test_rows_of_the_same_cells_are_never_gone(
 ) -> None:
     joinids = np.arange(5, dtype=np.int64)
     path = tmp_path / "rows.npy"
-    model_outputs.finished(*rows_that_say_whose(tmp_path, "rows.npy", joinids), path)
+    rows_files.finished(*rows_that_say_whose(tmp_path, "rows.npy", joinids), path)
     begun = rows_that_say_whose(tmp_path, "rows.npy", joinids)
     with monkeypatch.context() as patch:
         killed_at(patch, tmp_path, 0)
         with pytest.raises(Killed):
-            model_outputs.finished(*begun, path)
+            rows_files.finished(*begun, path)
     assert stored(path)[1].tolist() == joinids.tolist()

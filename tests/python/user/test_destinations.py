@@ -147,7 +147,7 @@ def test_a_function_refuses_a_url(writer: str, soma_small: Oracle, here: Path) -
 
 def test_training_refuses_a_url(here: Path) -> None:
     pytest.importorskip("scvi")
-    from penstock.scvi.outputs.model_outputs import checked_out
+    from penstock.inference.rows import checked_out
 
     for ending in (".npy", ".zarr"):
         for url, message in URLS.items():

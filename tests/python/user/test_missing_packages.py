@@ -129,7 +129,7 @@ def test_an_output_that_cannot_be_written_is_refused_before_the_work(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     pytest.importorskip("scvi")
-    from penstock.scvi.outputs.model_outputs import checked_out
+    from penstock.inference.rows import checked_out
 
     monkeypatch.setitem(sys.modules, "zarr", None)  # anndata has imported it
     with pytest.raises(ps.MissingPackage, match=r"needs zarr, which is not .*\[scvi\]"):

@@ -21,7 +21,7 @@ def ds(soma_small: Oracle) -> ps.Dataset:
 
 
 def test_dir_has_the_public_names() -> None:
-    assert dir(ps) == sorted([*ps.__all__, "compat", "lightning", "scvi"])
+    assert dir(ps) == sorted([*ps.__all__, "compat", "executors", "lightning", "scvi"])
     assert all(hasattr(ps, name) for name in dir(ps))
 
 
@@ -47,7 +47,8 @@ def test_errors_and_warnings_are_public_and_documented() -> None:
     ]
     assert {ps.MissingPackage, ps.NoCellsWarning, pscvi.RankFailed} < set(ours)
     for each in ours:
-        package = pscvi if each.__module__.startswith("penstock.scvi") else ps
+        places = {"penstock.scvi": pscvi, "penstock.executors": ps.executors}
+        package = next((m for start, m in places.items() if each.__module__.startswith(start)), ps)
         assert getattr(package, each.__name__, None) is each, each
         assert each.__name__ in package.__all__
         assert f"`{each.__name__}`" in page or each is ps.PenstockError

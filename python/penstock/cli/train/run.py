@@ -25,8 +25,8 @@ def run(parsed: argparse.Namespace) -> None:
 
     from penstock import scvi as pscvi
     from penstock.dataset.dataset import Dataset
+    from penstock.inference.rows import checked_out
     from penstock.scvi.outputs.latent_plot import draw
-    from penstock.scvi.outputs.model_outputs import checked_out
     from penstock.scvi.registry.model_classes import model_class
     from penstock.scvi.registry.model_fields import ModelFields
     from penstock.scvi.run.devices import checked_devices

@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from penstock.base.text import plural
 from penstock.dataset.dataset import Dataset
+from penstock.inference.rows import joinids_of
 
 from ..registry.loaders import LABELS
 from ..registry.modalities import FEATURES, Modalities
@@ -131,9 +132,7 @@ class DataFacts:
     @property
     def joinids(self) -> npt.NDArray[np.int64]:
         """``soma_joinid`` of all cells, in stored order."""
-        # The engine returns C's long long, a dtype that zarr does not support.
-        rows = self.dataset.reader.selection.rows.to_numpy().view(np.int64)
-        return self.dataset.obs.own_joinids(rows).view(np.int64)
+        return joinids_of(self.dataset)
 
     def joinid_at(self, place: int) -> int:
         """Return the ``soma_joinid`` of the cell at a position in stored order."""

@@ -12,7 +12,6 @@ import numpy.typing as npt
 from penstock.batches.device.stream import streams_of
 from penstock.dataset.dataset import Dataset
 from penstock.errors import InvalidArgument
-from penstock.plan.shard import find_rank
 
 from ..registry.loaders import JOINID, LABELS, ModelLoader, PairLoader, TensorNames, to_device
 from ..registry.model_fields import ModelFields
@@ -72,11 +71,13 @@ class DataLoaders:
         """Return `predict_dataloader`, under the name that scvi-tools' own data modules have."""
         return self.predict_dataloader(batch_size)
 
-    def stored_batches(self, batch_size: int, alone: bool = False) -> ModelLoader:
-        """Return `predict_dataloader` with sparse X; `alone` ignores ranks and yields all cells."""
-        cells = self._stored(batch_size).with_settings(sparse=True)
-        if alone and find_rank()[1] > 1:
-            cells = cells.with_settings(shard=False)
+    def stored_batches(self, batch_size: int, first: int, end: int) -> ModelLoader:
+        """Return the cells from one place in stored order to another, with sparse X, on every rank."""
+        # With "exact" batches would be of about equal sizes, which depend on the number of cells.
+        cells = self._stored(batch_size).with_settings(sparse=True, shard=False, uneven="drop")
+        if end - first < cells.n_obs:
+            places = np.arange(first, end, dtype=np.uint64)
+            cells = cells.with_rows(cells.reader.selection.rows.take(places))
         return ModelLoader(cells, self._names)
 
     def batches_at(self, places: npt.NDArray[np.int64], batch_size: int) -> ModelLoader:

@@ -10,12 +10,11 @@ import torch
 from penstock.base.validation import checked_int, checked_number, checked_text, described
 from penstock.errors import InvalidArgument, Unsupported
 from penstock.genes.statistics import group_codes
+from penstock.inference.rows import Rows, checked_out, create, finished, rows_file
 
 from ..registry.model_classes import model_class, name_of
-from . import model_outputs
 from .inference import latent
 from .inference_rows import aligned_cells, device_of
-from .model_outputs import Rows
 
 
 def differential_abundance(
@@ -82,7 +81,7 @@ def differential_abundance(
         if not 0 < dof < np.inf:
             raise InvalidArgument(f"dof must be a number above 0, got {described(dof)}")
     seed = checked_int("seed", seed, least=0, most=2**63 - 1)
-    path = model_outputs.checked_out(out)
+    path = checked_out(out)
     cells = aligned_cells(model, data, dataset)
     samples = group_codes(cells.dataset, checked_text("sample_key", sample_key))
     rows = latent(
@@ -103,11 +102,9 @@ def differential_abundance(
         chosen.append(places)
     mixtures = [_Mixture(means[places], variances[places].sqrt(), dof) for places in chosen]
     shape = cells.n_obs, len(samples.values)
-    with model_outputs.rows_file(path) as file:
+    with rows_file(path) as file:
         values: Any = (
-            np.empty(shape, np.float32)
-            if path is None
-            else model_outputs.create(file, shape, "float32")
+            np.empty(shape, np.float32) if path is None else create(file, shape, "float32")
         )
         # Rows are written once, in order: a file may be larger than memory.
         size = max(1, _PAIRS // (max(len(each) for each in chosen) * means.shape[1]))
@@ -117,7 +114,7 @@ def differential_abundance(
             values[begin : begin + size] = torch.stack(densities, dim=1).cpu().numpy()
         if path is not None:
             values.flush()
-            values = model_outputs.finished(file, rows.joinids, path)
+            values = finished(file, rows.joinids, path)
     return Rows(values, rows.joinids, np.asarray(samples.values))
 
 

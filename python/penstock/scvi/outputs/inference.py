@@ -10,15 +10,14 @@ import numpy as np
 
 from penstock.base.suggestions import suggests
 from penstock.errors import InvalidArgument
+from penstock.inference.rows import Rows, checked_out
 
 from ..data.hints import OF_OUTPUTS
 from ..registry.loaders import FINE_LABELS
 from ..registry.registration import Registration
-from . import model_outputs
 from .decoded_features import decoded_features
 from .decoders import ProteinOptions
 from .inference_rows import InferenceOptions, rows_of
-from .model_outputs import Rows
 from .row_writers import Elbo, FineLabels, Labels, Latent
 
 
@@ -33,6 +32,7 @@ def latent(
     accelerator: str = "auto",
     out: Any = None,
     dataset: dict[str, Any] | None = None,
+    executor: Any = None,
 ) -> Rows:
     """Return the mean of the latent variables of each cell; for MRVI, of ``u``.
 
@@ -55,11 +55,16 @@ def latent(
         are replaced; any other file of that name is an error.
     dataset : dict, optional
         Arguments of `Dataset` when `data` is a path.
+    executor : concurrent.futures.Executor, optional
+        Where parts of the cells are inferred, in place of `devices`: a process pool, Dask's
+        ``client.get_executor()``, `penstock.executors.RayExecutor`, … (docs/executors.md). Each worker
+        opens `data` by its path. This process writes the rows, of which it holds some 512 MiB.
 
     Returns
     -------
     Rows
-        ``values`` float32, (cells, latent variables), in stored order; ``joinids``.
+        ``values`` float32, (cells, latent variables), in stored order; ``joinids``. On a CPU the bits
+        are the same for any number of processes and parts.
 
     Raises
     ------
@@ -67,12 +72,14 @@ def latent(
         The model is not trained or has other genes or categories; `out` exists and holds no such
         rows; or, within a run of several ranks, `devices` is not one process or a rank other than
         0 writes a file.
+    penstock.executors.PartFailed
+        The executor lost a part of the cells, for example because a worker was killed.
     """
     n_latent = int(getattr(model.module, "n_latent_u", None) or model.module.n_latent)
     names = [f"Z_{i}" for i in range(n_latent)]
     if return_dist:
         names = [f"{name}_{what}" for what in ("mean", "var") for name in names]
-    options = InferenceOptions(batch_size, devices, accelerator, out, dataset)
+    options = InferenceOptions(batch_size, devices, accelerator, out, dataset, executor)
     return rows_of(
         model, data, Latent(return_dist), options, (len(names),), columns=np.array(names)
     )
@@ -96,6 +103,7 @@ def normalized(
     accelerator: str = "auto",
     out: Any = None,
     dataset: dict[str, Any] | None = None,
+    executor: Any = None,
 ) -> Rows:
     """Return the decoded expression of each cell, like scvi-tools' ``get_normalized_expression``.
 
@@ -112,12 +120,12 @@ def normalized(
     ==========  =====================  ==========================================================
 
     Of PEAKVI and MULTIVI the means of the latent variables are decoded, of other models a sample.
-    Calls with the same seed, batch size and processes decode the same samples, so the proteins of a
-    TOTALVI belong to its genes.
+    Calls with the same seed and batch size decode the same samples, so the proteins of a TOTALVI
+    belong to its genes.
 
     Parameters
     ----------
-    model, data, batch_size, devices, accelerator, out, dataset
+    model, data, batch_size, devices, accelerator, out, dataset, executor
         See `latent`.
     of : {"genes", "proteins", "regions"}, optional
         What to decode; by default genes, or regions if the model has no genes.
@@ -132,7 +140,8 @@ def normalized(
         For proteins, as in scvi-tools: draw whether a count is background, in place of its
         probability; make the proteins of a cell sum to 1; add the background.
     seed : int, default 0
-        Seed of the sampled latent variables; results also depend on batches and processes.
+        Seed of the sampled latent variables. Results depend on the batch size, too: batch k draws from
+        ``seed + k``.
 
     Returns
     -------
@@ -148,7 +157,7 @@ def normalized(
     options = ProteinOptions(sample_protein_mixing, scale_protein, include_protein_background)
     decoded = decoded_features(model, of, genes, transform_batch, library_size, options)
     names = decoded.names
-    how = InferenceOptions(batch_size, devices, accelerator, out, dataset, seed)
+    how = InferenceOptions(batch_size, devices, accelerator, out, dataset, executor, seed)
     return rows_of(model, data, decoded.decoder, how, (len(names),), columns=names)
 
 
@@ -163,6 +172,7 @@ def elbo(
     accelerator: str = "auto",
     out: Any = None,
     dataset: dict[str, Any] | None = None,
+    executor: Any = None,
 ) -> Rows:
     """Return the evidence lower bound of each cell; higher is better.
 
@@ -175,7 +185,10 @@ def elbo(
         The model is a MRVI with labels, for which scvi-tools has no ELBO of a cell.
     """
     return rows_of(
-        model, data, Elbo(), InferenceOptions(batch_size, devices, accelerator, out, dataset, seed)
+        model,
+        data,
+        Elbo(),
+        InferenceOptions(batch_size, devices, accelerator, out, dataset, executor, seed),
     )
 
 
@@ -190,6 +203,7 @@ def predict(
     accelerator: str = "auto",
     out: Any = None,
     dataset: dict[str, Any] | None = None,
+    executor: Any = None,
 ) -> Rows:
     """Return the label of each cell that a SCANVI predicts, or the fine label of a CondSCVI.
 
@@ -214,8 +228,8 @@ def predict(
     else:
         infer, labels = FineLabels(soft), Registration(None, model.registry).categories(FINE_LABELS)
     shape, dtype = ((len(labels),), "float32") if soft else ((), "int32")
-    options = InferenceOptions(batch_size, devices, accelerator, out, dataset)
+    options = InferenceOptions(batch_size, devices, accelerator, out, dataset, executor)
     rows = rows_of(model, data, infer, options, shape, dtype, labels)
-    if soft or model_outputs.checked_out(out) is not None:
+    if soft or checked_out(out) is not None:
         return rows
     return replace(rows, values=labels[rows.values])

@@ -1,10 +1,10 @@
-"""Inference of one row per cell, in stored order, on one process or several."""
+"""Inference of one row per cell, in stored order: here, on several processes, or on an executor."""
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator
+import pickle
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +12,13 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from penstock.base.forked_child import keep_torch_from_waiting
 from penstock.base.validation import checked_int
 from penstock.errors import Internal, InvalidArgument
+from penstock.executors.parts import checked_executor
+from penstock.inference.map_batches import evaluating
+from penstock.inference.parts import ONE_IN_A_PROCESS, Parts, fill_parts
+from penstock.inference.rows import Rows, checked_out, create, finished, open_rows, rows_file
 from penstock.plan.shard import find_rank
 
 from ..data import models
@@ -22,8 +27,6 @@ from ..registry.loaders import JOINID, to_device
 from ..registry.model_classes import model_class
 from ..run.devices import checked_devices, detached, on_cpu
 from ..run.launch import launch
-from . import model_outputs
-from .model_outputs import Rows
 from .row_writers import RowFunction
 
 
@@ -36,6 +39,7 @@ class InferenceOptions:
     accelerator: str
     out: Any
     dataset: dict[str, Any] | None
+    executor: Any
     seed: int = 0
 
 
@@ -51,39 +55,119 @@ def rows_of(
     """Infer one row of `shape` for each cell."""
     model_class(model)
     check_trained(model)
-    path = model_outputs.checked_out(options.out)
+    path = checked_out(options.out)
     cells = aligned_cells(model, data, options.dataset)
     size = checked_int("batch_size", options.batch_size, least=1)
     seed = checked_int("seed", options.seed, least=0, most=2**63 - 1)
-    accelerator, processes = checked_devices(options.accelerator, options.devices)
-    processes = min(processes, max(1, cells.n_obs))
+    job = _Job(model, cells, infer, size, seed)
+    if options.executor is not None:
+        executor = checked_executor(options.executor)
+        if options.devices not in (1, "auto"):
+            raise InvalidArgument(
+                f"devices={options.devices!r} asks for processes of this machine, but the executor has "
+                "its own: leave devices out"
+            )
+        processes = 1
+    else:
+        accelerator, processes = checked_devices(options.accelerator, options.devices)
+        processes = min(processes, max(1, job.batches))
     _check_run(processes, path)
     rows = (cells.n_obs, *shape)
-    with model_outputs.rows_file(path) as file:
-        arguments = {
-            "model": model, "data": cells, "infer": infer, "size": size,
-            "seed": seed, "accelerator": accelerator,
-        }  # fmt: skip
+    with rows_file(path) as file:
         values: Any
         if processes == 1:
-            values = (
-                model_outputs.create(file, rows, dtype)
-                if path is not None
-                else np.empty(rows, dtype)
-            )
-            _fill(values, **arguments, alone=True)
-        else:
-            model_outputs.create(file, rows, dtype)
+            values = np.empty(rows, dtype) if path is None else create(file, rows, dtype)
+        if options.executor is not None:
             with detached(model, cells), on_cpu(model):
-                launch(_fill_file, {"file": file, **arguments}, processes)
-            values = model_outputs.open_rows(file)
+                call = job.pickled(), options.accelerator, shape, dtype
+            parts = Parts(call, cells.n_obs, size, values[:1].nbytes)
+            fill_parts(values, executor, _infer_part, parts)
+        elif processes == 1:
+            job.fill(values, range(job.batches), device_of(accelerator))
+        else:
+            create(file, rows, dtype)
+            with detached(model, cells), on_cpu(model):
+                launch(
+                    _fill_file, {"file": file, "job": job, "accelerator": accelerator}, processes
+                )
+            values = open_rows(file)
             if path is None:
                 values = np.array(values)
         joinids = cells.joinids
         if path is not None:
             values.flush()
-            values = model_outputs.finished(file, joinids, path)
+            values = finished(file, joinids, path)
         return Rows(values, joinids, columns)
+
+
+@dataclass(frozen=True)
+class _Job:
+    """A model and the cells to infer, of which any range of batches can be inferred alone."""
+
+    model: Any
+    data: DataModule
+    infer: RowFunction
+    size: int
+    seed: int
+
+    @property
+    def batches(self) -> int:
+        """Number of batches of all cells."""
+        return -(-self.data.n_obs // self.size)
+
+    def pickled(self) -> bytes:
+        """Return the job as bytes, with what is defined in ``__main__``."""
+        import cloudpickle
+
+        made: bytes = cloudpickle.dumps(self)
+        return made
+
+    @torch.inference_mode()
+    def fill(self, values: npt.NDArray[Any], batches: range, device: torch.device) -> None:
+        """Write the rows of some batches, in stored order, to `values`, which begins with the first.
+
+        A batch has the same cells and draws from the same seed in every range.
+        """
+        first = place = batches.start * self.size
+        end = min(batches.stop * self.size, self.data.n_obs)
+        before = self.model.device
+        with ONE_IN_A_PROCESS, torch.random.fork_rng(), evaluating(self.model.module):
+            self.model.to_device(device)
+            for tensors in self.data.stored_batches(self.size, place, end):
+                joinid = int(tensors.pop(JOINID)[0])
+                if joinid != self.data.joinid_at(place):
+                    raise Internal(f"got cell {joinid}, expected {self.data.joinid_at(place)}")
+                torch.manual_seed((self.seed + place // self.size) % 2**63)
+                made = self.infer(self.model, to_device(tensors, device)).cpu().numpy()
+                values[place - first : place - first + len(made)] = made
+                place += len(made)
+            self.model.to_device(before)
+
+
+def _infer_part(
+    first: int, end: int, job: bytes, accelerator: str, shape: tuple[int, ...], dtype: str
+) -> npt.NDArray[Any]:
+    """Return the rows of a range of cells, on a worker of an executor."""
+    keep_torch_from_waiting()
+    loaded = _loaded(job)
+    values = np.empty((end - first, *shape), dtype)
+    batches = range(first // loaded.size, -(-end // loaded.size))
+    loaded.fill(values, batches, device_of(accelerator))
+    return values
+
+
+@lru_cache(maxsize=1)
+def _loaded(job: bytes) -> _Job:
+    return pickle.loads(job)  # type: ignore[no-any-return]
+
+
+def _fill_file(file: Path, job: _Job, accelerator: str) -> None:
+    """Write the batches of this rank to a file that all ranks write."""
+    rank, world_size = find_rank()
+    values = open_rows(file)
+    batches = range(job.batches * rank // world_size, job.batches * (rank + 1) // world_size)
+    job.fill(values[batches.start * job.size :], batches, _device(accelerator, rank))
+    values.flush()
 
 
 def _check_run(processes: int, path: Path | None) -> None:
@@ -125,64 +209,8 @@ def aligned_cells(model: Any, data: Any, dataset: dict[str, Any] | None) -> Data
     return DataModule.from_model(model, data, train_size=1.0, dataset=dataset)
 
 
-def _fill_file(file: Path, **arguments: Any) -> None:
-    values = model_outputs.open_rows(file)
-    _fill(values, **arguments, alone=False)
-    values.flush()
-
-
-@torch.inference_mode()
-def _fill(
-    values: npt.NDArray[Any],
-    *,
-    model: Any,
-    data: DataModule,
-    infer: RowFunction,
-    size: int,
-    seed: int,
-    accelerator: str,
-    alone: bool,
-) -> None:
-    """Write all rows, or the rows of this rank after those of the ranks before it."""
-    rank, world_size = (0, 1) if alone else find_rank()
-    device = _device(accelerator, None if alone else rank)
-    before = model.device
-    with _seeded(seed, rank), _evaluating(model):
-        model.to_device(device)
-        # Ranks have contiguous parts; the first `longer` ranks have one cell more.
-        share, longer = divmod(data.n_obs, world_size)
-        place = rank * share + min(rank, longer)
-        for tensors in data.stored_batches(size, alone):
-            first = int(tensors.pop(JOINID)[0])
-            made = infer(model, to_device(tensors, device)).cpu().numpy()
-            if first != data.joinid_at(place):
-                raise Internal(f"got cell {first}, expected {data.joinid_at(place)}")
-            values[place : place + len(made)] = made
-            place += len(made)
-    if world_size == 1:
-        model.to_device(before)
-
-
 def _device(accelerator: str, number: int | None) -> torch.device:
     """Return the CPU or a GPU, by default the current one."""
     if accelerator == "cpu":
         return torch.device("cpu")
     return torch.device("cuda", torch.cuda.current_device() if number is None else number)
-
-
-@contextlib.contextmanager
-def _seeded(seed: int, rank: int) -> Iterator[None]:
-    """Seed torch, and restore the state of its generators afterwards."""
-    with torch.random.fork_rng():
-        torch.manual_seed(seed + rank)
-        yield
-
-
-@contextlib.contextmanager
-def _evaluating(model: Any) -> Iterator[None]:
-    was = model.module.training
-    model.module.eval()
-    try:
-        yield
-    finally:
-        model.module.train(was)

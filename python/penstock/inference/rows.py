@@ -17,6 +17,7 @@ import numpy.typing as npt
 from penstock.base.missing_package import require
 from penstock.base.text import plural
 from penstock.base.validation import checked_local_path, described
+from penstock.dataset.dataset import Dataset
 from penstock.errors import InvalidArgument
 
 if TYPE_CHECKING:
@@ -84,6 +85,13 @@ class Rows:
         of_each = "" if len(self.shape) == 1 else f" × {plural(self.shape[1], 'column')}"
         kind = getattr(self.values, "dtype", type(self.values).__name__)
         return f"Rows of {plural(len(self.joinids), 'cell')}{of_each}, {kind}: values, joinids, columns"
+
+
+def joinids_of(cells: Dataset) -> npt.NDArray[np.int64]:
+    """Return the ``soma_joinid`` of all cells, in stored order."""
+    # The engine returns C's long long, a dtype that zarr does not support.
+    rows = cells.reader.selection.rows.to_numpy().view(np.int64)
+    return cells.obs.own_joinids(rows).view(np.int64)
 
 
 #: Bytes in a chunk of a zarr array.

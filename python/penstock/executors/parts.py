@@ -1,0 +1,165 @@
+"""Run the parts of a job on an executor, and return their results as they come."""
+
+from __future__ import annotations
+
+import pickle
+import traceback
+import uuid
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager
+from dataclasses import dataclass
+from queue import SimpleQueue
+from typing import Any, Protocol
+
+from penstock.base.validation import described
+from penstock.errors import InvalidArgument, PenstockError
+
+#: Parts that are handed out at a time: more than most clusters have workers.
+AT_ONCE = 64
+
+
+class PartFailed(PenstockError, RuntimeError):
+    """A part of a job was lost by its executor, for example because its worker was killed.
+
+    The cause is the executor's own error. An error that the part itself raises is raised as it is.
+    """
+
+
+class Executor(Protocol):
+    """The part of a `concurrent.futures.Executor` that is used."""
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any) -> Future[Any]:
+        """Schedule a call."""
+        ...
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of a job.
+
+    Attributes
+    ----------
+    name : str
+        What it works on, for messages: ``"cells 0 to 4,095"``.
+    arguments : tuple
+        Arguments of the function, which pickle.
+    """
+
+    name: str
+    arguments: tuple[Any, ...]
+
+
+def checked_executor(executor: Any) -> Executor:
+    """Return the executor.
+
+    Raises
+    ------
+    InvalidArgument
+        It has no `submit`.
+    """
+    if not callable(getattr(executor, "submit", None)):
+        raise InvalidArgument(
+            "executor must have a submit method, as the executors of concurrent.futures, got "
+            f"{described(executor)}; of Dask give client.get_executor(), of Ray "
+            "penstock.executors.RayExecutor()"
+        )
+    return executor  # type: ignore[no-any-return]
+
+
+def results(
+    executor: Executor,
+    function: Callable[..., Any],
+    parts: Iterable[Part],
+    at_once: int = AT_ONCE,
+) -> Iterator[tuple[Part, Any]]:
+    """Run ``function(*part.arguments)`` for each part, and yield each part with its result.
+
+    The order is that in which parts end. The executor is not shut down. If the caller stops, or a part fails, parts that have not begun are cancelled.
+
+    Parameters
+    ----------
+    executor : Executor
+        Any executor of `concurrent.futures`. Only `submit` is used, and `result`,
+        `add_done_callback` and `cancel` of futures.
+    function : callable
+        At the top of a module that workers can import. It may run twice, even at the same time: some
+        executors run a part again if its worker dies.
+    parts : iterable of Part
+        Parts, taken when they are handed out.
+    at_once : int, optional
+        Most parts that are handed out, or have ended and were not yielded, at a time.
+
+    Raises
+    ------
+    PartFailed
+        The executor lost a part.
+    Exception
+        A part raised it.
+    """
+    waiting = iter(parts)
+    running: dict[Future[Any], Part] = {}
+    ended: SimpleQueue[Future[Any]] = SimpleQueue()
+    try:
+        while True:
+            while len(running) < at_once and (part := next(waiting, None)) is not None:
+                # Dask takes two calls with equal arguments for one.
+                token = uuid.uuid4().hex
+                with _losing(part, executor):
+                    future = executor.submit(run_part, token, function, part.arguments)
+                running[future] = part
+                future.add_done_callback(ended.put)
+            if not running:
+                return
+            future = ended.get()
+            part = running.pop(future)
+            with _losing(part, executor):
+                outcome = future.result()
+            if isinstance(outcome, _Raised):
+                outcome.raise_in(part)
+            yield part, outcome
+    finally:
+        for future in running:
+            future.cancel()
+
+
+@contextmanager
+def _losing(part: Part, executor: Executor) -> Iterator[None]:
+    """Raise `PartFailed` in place of an error of the executor."""
+    try:
+        yield
+    except Exception as error:
+        said = str(error).strip().splitlines()
+        raise PartFailed(
+            f"{type(executor).__name__} lost {part.name}: {type(error).__name__}"
+            + (f": {said[0]}" if said else "")
+            + ". The same call again runs it again; if the executor broke, with a new one"
+        ) from error
+
+
+class _Raised:
+    """An error that a part raised, on its way back."""
+
+    def __init__(self, error: Exception) -> None:
+        self._text = "".join(traceback.format_exception(error))
+        try:
+            pickle.loads(pickle.dumps(error))
+            self._error: Exception | None = error
+        except Exception:  # errors with arguments of their own do not all pickle
+            self._error = None
+
+    def raise_in(self, part: Part) -> None:
+        """Raise the error, with a note that names the part."""
+        error = self._error
+        if error is None:
+            error = RuntimeError(f"{part.name} failed:\n{self._text}")
+        error.add_note(f"in a part of the job, {part.name}:\n{self._text}")
+        raise error
+
+
+def run_part(_token: str, function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
+    """Run a part, on a worker. Its error is a result, so that no executor wraps it or tries again."""
+    try:
+        return function(*arguments)
+    except Exception as error:
+        return _Raised(error)

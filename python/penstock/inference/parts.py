@@ -1,0 +1,61 @@
+"""Parts of cells for an executor, whose rows come back and are written here."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from penstock.errors import Internal
+from penstock.executors.parts import AT_ONCE, Executor, Part, results
+
+#: A model, torch's generators and functions of users are one for all threads, and an executor may have threads.
+ONE_IN_A_PROCESS = threading.Lock()
+
+#: Most bytes of rows in a part, and of parts that are under way.
+_PART_BYTES = 8 << 20
+_BYTES = 512 << 20
+
+
+class Parts:
+    """Ranges of cells of about equal size, which begin where batches begin.
+
+    Parameters
+    ----------
+    call : tuple
+        Arguments of the function of a part after the first and the last cell; they pickle.
+    cells, batch_size : int
+        Cells in all, and in a batch.
+    row_bytes : int
+        Bytes of the row of a cell.
+    """
+
+    def __init__(self, call: tuple[Any, ...], cells: int, batch_size: int, row_bytes: int) -> None:
+        batches = -(-cells // batch_size)
+        most = _PART_BYTES // max(1, row_bytes * batch_size)
+        self.step = batch_size * max(1, min(-(-batches // AT_ONCE), most))
+        self.at_once = max(2, min(AT_ONCE, _BYTES // max(1, self.step * row_bytes)))
+        self._call = call
+        self._cells = cells
+
+    def __iter__(self) -> Iterator[Part]:
+        for first in range(0, self._cells, self.step):
+            end = min(first + self.step, self._cells)
+            yield Part(f"cells {first:,} to {end - 1:,}", (first, end, *self._call))
+
+
+def fill_parts(values: Any, executor: Executor, function: Callable[..., Any], parts: Parts) -> None:
+    """Write to `values` the rows that ``function(first, end, *call)`` returns for each part.
+
+    Raises
+    ------
+    PartFailed
+        The executor lost a part.
+    """
+    for part, rows in results(executor, function, parts, parts.at_once):
+        first, end = part.arguments[:2]
+        if np.shape(rows) != (end - first, *values.shape[1:]):
+            raise Internal(f"{part.name} gave rows of shape {np.shape(rows)}")
+        values[first:end] = rows

@@ -1,0 +1,171 @@
+"""`penstock.map_batches` here and on executors, beside scipy and torch."""
+
+from __future__ import annotations
+
+import multiprocessing
+from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import penstock as ps
+import pytest
+import torch
+from conftest import Oracle
+from penstock.executors import PartFailed
+
+
+@pytest.fixture(scope="module")
+def pool() -> Any:
+    with ProcessPoolExecutor(2, multiprocessing.get_context("spawn")) as executor:
+        yield executor
+
+
+@pytest.fixture(params=["here", "threads", "processes"])
+def executor(request: pytest.FixtureRequest, pool: Executor) -> Any:
+    return {"here": None, "threads": ThreadPoolExecutor(3), "processes": pool}[request.param]
+
+
+@pytest.mark.parametrize(("batch_size", "sparse"), [(128, False), (37, True), (5000, False)])
+def test_rows_are_of_their_cells(
+    pbmc3k: Oracle, executor: Any, batch_size: int, sparse: bool
+) -> None:
+    ds = ps.Dataset(
+        pbmc3k.path, obs_query="n_counts > 2500", obs_columns=["n_counts"], batch_size=batch_size,
+        sparse=sparse,
+    )  # fmt: skip
+    rows = ps.map_batches(
+        lambda X, obs: np.column_stack([np.asarray(X.sum(axis=1)).ravel(), obs["n_counts"]]),
+        ds,
+        executor=executor,
+    )
+    kept = np.flatnonzero(pbmc3k.obs["n_counts"] > 2500)
+    assert rows.joinids.tolist() == kept.tolist()
+    np.testing.assert_allclose(rows.values[:, 0], np.ravel(pbmc3k.X[kept].sum(axis=1)), rtol=1e-6)
+    np.testing.assert_array_equal(rows.values[:, 1], pbmc3k.obs["n_counts"].iloc[kept])
+
+
+def test_a_module_is_called_with_x_alone_in_eval_mode(pbmc3k: Oracle, executor: Any) -> None:
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(
+        torch.nn.Linear(pbmc3k.X.shape[1], 4), torch.nn.Dropout(0.5), torch.nn.BatchNorm1d(4)
+    )
+    ds = ps.Dataset(pbmc3k.path, batch_size=300)
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    rows = ps.map_batches(model, ds, executor=executor)
+    assert model.training
+    for name, value in model.state_dict().items():
+        assert torch.equal(value, before[name]), "no running mean moves"
+    model.eval()
+    with torch.no_grad():
+        expected = model(torch.from_numpy(pbmc3k.X.toarray().astype("float32"))).numpy()
+    np.testing.assert_allclose(rows.values, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_the_same_bits_for_any_number_of_parts(
+    pbmc3k: Oracle, pool: Executor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from penstock.inference import parts
+
+    torch.manual_seed(0)
+    model = torch.nn.Linear(pbmc3k.X.shape[1], 3)
+    ds = ps.Dataset(pbmc3k.path, batch_size=100)
+    one = ps.map_batches(model, ds).values
+    for at_once in (1, 2, 5, 64):
+        monkeypatch.setattr(parts, "AT_ONCE", at_once)
+        cut = parts.Parts((), ds.n_obs, 100, 12)
+        assert len(list(cut)) == min(at_once, 27) or at_once == 5
+        np.testing.assert_array_equal(ps.map_batches(model, ds, executor=pool).values, one)
+
+
+@pytest.mark.parametrize("cells", [1, 99, 100, 101, 5000])
+@pytest.mark.parametrize("row_bytes", [1, 500, 10**6, 10**9])
+def test_parts_hold_every_cell_once_and_little_memory(cells: int, row_bytes: int) -> None:
+    from penstock.inference.parts import Parts
+
+    parts = Parts((), cells, 100, row_bytes)
+    ranges = [part.arguments for part in parts]
+    assert [first for first, _ in ranges] == [0, *(end for _, end in ranges[:-1])]
+    assert ranges[-1][1] == cells
+    assert all(first % 100 == 0 for first, _ in ranges)
+    most = max(end - first for first, end in ranges) * row_bytes
+    assert most <= max(8 << 20, 100 * row_bytes)
+    assert parts.at_once * most <= max(512 << 20, 2 * most)
+
+
+@pytest.mark.parametrize("name", ["rows.npy", "rows.zarr"])
+def test_rows_go_to_a_file(pbmc3k: Oracle, executor: Any, tmp_path: Path, name: str) -> None:
+    ds = ps.Dataset(pbmc3k.path, batch_size=200)
+    rows = ps.map_batches(lambda X, obs: X[:, :7], ds, out=tmp_path / name, executor=executor)
+    np.testing.assert_array_equal(np.asarray(rows), pbmc3k.X[:, :7].toarray())
+    assert (tmp_path / name).exists()
+    with pytest.raises(ZeroDivisionError):
+        ps.map_batches(fails, ds, out=tmp_path / "other.npy", executor=executor)
+    assert sorted(p.name for p in tmp_path.iterdir() if "other" in p.name) == []
+
+
+def fails(X: Any, obs: Any) -> Any:
+    return 1 / 0
+
+
+def test_every_cell_once_whatever_the_order_of_the_dataset(pbmc3k: Oracle, executor: Any) -> None:
+    ds = ps.Dataset(pbmc3k.path, balance="cell_type", seed=3, drop_last=True, min_batch=60)
+    joinids = ps.map_batches(lambda X, obs: obs["soma_joinid"], ds, executor=executor)
+    assert joinids.values.tolist() == joinids.joinids.tolist() == list(range(ds.n_obs))
+
+
+@pytest.mark.parametrize(
+    ("function", "says"),
+    [
+        (lambda X, obs: X[:1], "a row for each"),
+        (lambda X, obs: 1.0, r"a row for each"),
+        (lambda X, obs: np.array(["a"] * len(X)), "must return numbers"),
+        (lambda X, obs: np.zeros((len(X), len(X))), "rows of one shape and dtype"),
+        ("model.pt", "function must be callable"),
+    ],
+)
+def test_what_is_no_row_for_each_cell(
+    pbmc3k: Oracle, executor: Any, function: Any, says: str
+) -> None:
+    with pytest.raises(ps.InvalidArgument, match=says):
+        ps.map_batches(function, ps.Dataset(pbmc3k.path), executor=executor)
+
+
+@pytest.mark.filterwarnings("ignore::penstock.NoCellsWarning")
+def test_no_cells(pbmc3k: Oracle) -> None:
+    with pytest.raises(ps.InvalidArgument, match="no cell is selected"):
+        ps.map_batches(fails, ps.Dataset(pbmc3k.path, obs_query="n_counts > 1000000000"))
+
+
+def test_a_killed_worker_and_the_call_again(pbmc3k: Oracle, tmp_path: Path) -> None:
+    import part_functions
+
+    ds = ps.Dataset(pbmc3k.path, batch_size=50)
+
+    def function(X: Any, obs: Any, folder: str = str(tmp_path)) -> Any:
+        first = int(obs["soma_joinid"][0])
+        part_functions.killing(folder, first, 1000)
+        return obs["soma_joinid"]
+
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(2, context) as executor, pytest.raises(PartFailed, match="lost cells"):
+        ps.map_batches(function, ds, executor=executor, out=tmp_path / "rows.npy")
+    assert (tmp_path / "killed").exists()
+    assert not list(tmp_path.glob("rows*"))
+    with ProcessPoolExecutor(2, context) as executor:
+        rows = ps.map_batches(function, ds, executor=executor, out=tmp_path / "rows.npy")
+    assert np.asarray(rows).tolist() == list(range(ds.n_obs))
+
+
+def test_forked_workers_do_not_wait_for_threads_of_torch(pbmc3k: Oracle) -> None:
+    """A forked child does not have the threads that OpenMP made in its parent, and waited for them."""
+    torch.set_num_threads(2)
+    try:
+        model = torch.nn.Linear(pbmc3k.X.shape[1], 512)
+        ds = ps.Dataset(pbmc3k.path, batch_size=512)
+        one = ps.map_batches(model, ds).values
+        with ProcessPoolExecutor(2, multiprocessing.get_context("fork")) as executor:
+            two = ps.map_batches(model, ds, executor=executor).values
+    finally:
+        torch.set_num_threads(1)
+    np.testing.assert_allclose(one, two, rtol=1e-5, atol=1e-5)

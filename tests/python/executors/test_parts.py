@@ -1,0 +1,165 @@
+"""Parts of a job on executors: process pools, threads, loky and Dask."""
+
+from __future__ import annotations
+
+import multiprocessing
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import part_functions as functions
+import penstock as ps
+import pytest
+from conftest import SCRIPTS
+from penstock.executors import PartFailed
+from penstock.executors.parts import Part, results
+
+KINDS = ["threads", "processes", "loky", "dask"]
+
+
+@contextmanager
+def made(kind: str) -> Iterator[Any]:
+    """An executor of two workers."""
+    if kind == "threads":
+        with ThreadPoolExecutor(2) as executor:
+            yield executor
+    elif kind == "processes":
+        with ProcessPoolExecutor(2, multiprocessing.get_context("spawn")) as executor:
+            yield executor
+    elif kind == "loky":
+        from joblib.externals.loky import ProcessPoolExecutor as Loky
+
+        with Loky(2) as executor:
+            yield executor
+    else:
+        distributed = pytest.importorskip("distributed")
+        with (
+            distributed.LocalCluster(
+                n_workers=2, threads_per_worker=1, dashboard_address=None
+            ) as cluster,
+            distributed.Client(cluster) as client,
+        ):
+            yield client.get_executor()
+
+
+def parts(count: int, *before: Any, after: tuple[Any, ...] = ()) -> list[Part]:
+    return [Part(f"part {i}", (*before, i, *after)) for i in range(count)]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_part_once_and_the_executor_stays_open(kind: str, tmp_path: Path) -> None:
+    with made(kind) as executor:
+        got = {p.name: r for p, r in results(executor, functions.square, parts(150))}
+        assert got == {f"part {i}": i * i for i in range(150)}
+        # Equal calls are calls of their own: Dask runs equal ones once.
+        both = [Part(f"call {i}", (str(tmp_path), 7)) for i in range(2)]
+        assert [r for _, r in results(executor, functions.noted, both)] == [7, 7]
+        assert functions.ran(tmp_path) == [7, 7]
+        assert executor.submit(functions.square, 3).result() == 9
+
+
+@pytest.mark.parametrize("kind", ["processes", "loky", "dask"])
+def test_a_worker_is_killed(kind: str, tmp_path: Path) -> None:
+    """Dask runs the part again; the others lose it, and the same call completes on a new pool."""
+    given = parts(6, str(tmp_path), after=(3,))
+    with made(kind) as executor:
+        if kind == "dask":
+            got = [r for _, r in results(executor, functions.killing, given)]
+            assert functions.ran(tmp_path).count(3) == 2
+        else:
+            with pytest.raises(PartFailed, match=r"lost part \d: \w+.*new one") as failed:
+                list(results(executor, functions.killing, given))
+            assert isinstance(failed.value.__cause__, BrokenProcessPool) or kind == "loky"
+    assert (tmp_path / "killed").exists()
+    if kind != "dask":
+        with made(kind) as executor:
+            got = [r for _, r in results(executor, functions.killing, given)]
+    assert sorted(got) == list(range(6))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_first_error_is_raised_as_itself(kind: str, tmp_path: Path) -> None:
+    error = ps.NotFound("there is no cell")
+    given = parts(200, str(tmp_path), after=(error,))
+    with made(kind) as executor:
+        with pytest.raises(ps.NotFound) as raised:
+            list(results(executor, functions.raising, given, at_once=20))
+        assert str(raised.value) == "there is no cell"
+        assert any("in a part of the job, part 0" in note for note in raised.value.__notes__)
+        # The same call again runs again, and does not get the error of before.
+        with pytest.raises(ps.NotFound):
+            list(results(executor, functions.raising, given, at_once=20))
+    assert functions.ran(tmp_path).count(0) == 2
+    assert len(functions.ran(tmp_path)) < 100, "parts that had not begun are cancelled"
+
+
+def test_an_error_that_does_not_pickle() -> None:
+    with (
+        made("processes") as executor,
+        pytest.raises(RuntimeError, match=r"part 0 failed:(?s:.*)Unpicklable: no pickle"),
+    ):
+        list(results(executor, functions.raising_unpicklable, parts(1)))
+
+
+class Counting:
+    """Counts the futures that have not been asked for their result."""
+
+    def __init__(self, executor: Any) -> None:
+        self.executor = executor
+        self.futures: list[Future[Any]] = []
+
+    def submit(self, *call: Any) -> Future[Any]:
+        self.futures.append(self.executor.submit(*call))
+        return self.futures[-1]
+
+
+def test_so_many_parts_are_handed_out_at_a_time() -> None:
+    with ThreadPoolExecutor(2) as pool:
+        counting = Counting(pool)
+        yielded = 0
+        for _ in results(counting, functions.square, iter(parts(50)), at_once=5):
+            yielded += 1
+            assert len(counting.futures) - yielded <= 4
+        assert yielded == 50
+
+
+def test_a_caller_that_stops_cancels_the_rest(tmp_path: Path) -> None:
+    given = parts(100, str(tmp_path), after=(ValueError(),))[1:]
+    with ThreadPoolExecutor(1) as pool:
+        counting = Counting(pool)
+        for _ in results(counting, functions.raising, given, at_once=50):
+            break
+        assert sum(future.cancelled() for future in counting.futures) > 30
+
+
+@pytest.mark.parametrize("given", [2, "dask", None, ThreadPoolExecutor])
+def test_what_is_no_executor(given: Any) -> None:
+    from penstock.executors.parts import checked_executor
+
+    if given is ThreadPoolExecutor:
+        given = given.submit
+    with pytest.raises(ps.InvalidArgument, match=r"submit method.*client\.get_executor"):
+        checked_executor(given)
+
+
+def test_ctrl_c_ends_a_job(tmp_path: Path) -> None:
+    process = subprocess.Popen(
+        [sys.executable, SCRIPTS / "job_for_ctrl_c.py", tmp_path], stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "a part ran\n"
+    process.send_signal(signal.SIGINT)
+    said, _ = process.communicate(timeout=120)
+    assert process.returncode == 0
+    assert "interrupted, 0 of 30 are left to run" in said
+    count = len(functions.ran(tmp_path))
+    assert 0 < count < 30
+    time.sleep(0.2)
+    assert len(functions.ran(tmp_path)) == count

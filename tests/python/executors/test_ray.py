@@ -1,0 +1,66 @@
+"""`penstock.executors.RayExecutor`, where Ray is installed."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import part_functions as functions
+import penstock as ps
+import pytest
+from conftest import Oracle
+from penstock.base.missing_package import MissingPackage
+from penstock.executors import PartFailed, RayExecutor
+from penstock.executors.parts import Part, results
+
+
+def test_without_ray(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(MissingPackage, match="ray"):
+        RayExecutor()
+
+
+@pytest.fixture(scope="module")
+def executor() -> Iterator[RayExecutor]:
+    ray = pytest.importorskip("ray")
+    # A cluster that was not shut down leaves a file that "auto" follows.
+    path = [str(Path(functions.__file__).parent)]
+    ray.init(
+        address="local", num_cpus=2, include_dashboard=False,
+        runtime_env={"env_vars": {"PYTHONPATH": ":".join([*path, *sys.path])}},
+    )  # fmt: skip
+    yield RayExecutor(num_cpus=1, max_retries=1)
+    ray.shutdown()
+
+
+def parts(count: int, *before: Any, after: tuple[Any, ...] = ()) -> list[Part]:
+    return [Part(f"part {i}", (*before, i, *after)) for i in range(count)]
+
+
+def test_parts_on_ray(executor: RayExecutor, tmp_path: Path) -> None:
+    got = {p.name: r for p, r in results(executor, functions.square, parts(30))}
+    assert got == {f"part {i}": i * i for i in range(30)}
+    again = [
+        r for _, r in results(executor, functions.killing, parts(6, str(tmp_path), after=(3,)))
+    ]
+    assert sorted(again) == list(range(6))
+    assert functions.ran(tmp_path).count(3) == 2, "Ray runs a part again whose worker was killed"
+    error = ps.NotFound("there is no cell")
+    with pytest.raises(ps.NotFound) as raised:
+        list(results(executor, functions.raising, parts(40, str(tmp_path), after=(error,))))
+    assert str(raised.value) == "there is no cell"
+    with pytest.raises(PartFailed, match="RayExecutor lost part 0: WorkerCrashedError"):
+        list(results(executor, functions.always_killing, parts(1)))
+
+
+def test_rows_on_ray(executor: RayExecutor, pbmc3k: Oracle) -> None:
+    ds = ps.Dataset(pbmc3k.path, batch_size=100)
+
+    def totals(X: Any, obs: Any) -> Any:
+        return X.sum(axis=1)
+
+    rows = ps.map_batches(totals, ds, executor=executor)
+    np.testing.assert_array_equal(rows.values, ps.map_batches(totals, ds).values)

@@ -1,0 +1,61 @@
+"""Functions of parts that workers import, for the tests of executors."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+
+def square(number: int) -> int:
+    return number * number
+
+
+def noted(folder: str, number: int) -> int:
+    """The number, with a file that says that the part ran."""
+    note(folder, number)
+    return number
+
+
+def note(folder: str, number: int) -> None:
+    Path(folder, f"ran-{number}-{time.monotonic_ns()}").touch()
+
+
+def ran(folder: Path) -> list[int]:
+    """Numbers of the parts that ran, as often as they ran."""
+    return sorted(int(path.name.split("-")[1]) for path in folder.glob("ran-*"))
+
+
+def killing(folder: str, number: int, victim: int) -> int:
+    """Kill the worker that runs the part of the victim for the first time."""
+    note(folder, number)
+    marker = Path(folder, "killed")
+    if number == victim and not marker.exists():
+        marker.touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return number
+
+
+def raising(folder: str, number: int, error: Any) -> int:
+    """Raise on the first part; the others take some time."""
+    note(folder, number)
+    if number == 0:
+        raise error
+    time.sleep(0.05)
+    return number
+
+
+class Unpicklable(Exception):
+    def __init__(self, first: str, second: str) -> None:
+        super().__init__(f"{first} {second}")
+
+
+def raising_unpicklable(number: int) -> int:
+    raise Unpicklable("no", "pickle")
+
+
+def always_killing(number: int) -> int:
+    os.kill(os.getpid(), signal.SIGKILL)
+    return number
