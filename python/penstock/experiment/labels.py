@@ -26,8 +26,21 @@ VAR_NAME_COLUMNS = (
     "gene_name",
     "index",
 )
-#: Column of var, and of the table of `highly_variable_genes`, that says which genes to take.
+#: Column of the table of `highly_variable_genes`, ours or scanpy's, that says which genes to take.
 MASK_OF_GENES = "highly_variable"
+_OF_VARIABLE_GENES = {
+    MASK_OF_GENES,
+    "dispersions",
+    "dispersions_norm",
+    "highly_variable_intersection",
+    "highly_variable_nbatches",
+    "highly_variable_rank",
+    "mean_bin",
+    "means",
+    JOINID,
+    "variances",
+    "variances_norm",
+}
 
 
 def name_columns(table: TableReader) -> list[str]:
@@ -75,11 +88,11 @@ def by_index(
         own.append(joinids() if index.name == JOINID else np.arange(len(values)))
     elif all(isinstance(label, str) for label in labels.tolist()):
         own.extend(names())
-        own.append(joinids().astype(str))
+        if not own:  # rows without names are named by their joinids, as in `Dataset.obs_names`
+            own.append(joinids().astype(str))
     for rows in own:
         if np.array_equal(labels, rows):
             return values
-    for rows in own:
         place = {label: i for i, label in enumerate(labels.tolist())}
         order = [place.get(row, -1) for row in rows.tolist()]
         if len(place) == len(labels) == len(order) and sorted(order) == list(range(len(order))):
@@ -128,10 +141,19 @@ def joinids_of(table: Any, what: str) -> Any:
 
 
 def check_series(given: Any, what: str) -> None:
-    """Refuse a Series of integers under another name than ``soma_joinid``, such as counts."""
-    name = getattr(given, "name", None)
-    if hasattr(given, "index") and hasattr(given, "dtype") and name not in (None, JOINID):
+    """Refuse a Series of integers whose rows have names, such as the counts of values."""
+    index = getattr(given, "index", None)
+    if getattr(given, "ndim", None) != 1 or not hasattr(index, "dtype"):
+        return
+    if getattr(given, "name", None) != JOINID and np.asarray(index).dtype.kind not in "iu":
         raise InvalidArgument(
-            f"{what} is a Series of integers called {name!r}, not {JOINID}: give {what}.to_numpy() if they "
-            "choose rows"
+            f"{what}: a Series of integers that belong to rows such as {given.index[0]!r} is no list of "
+            f"{JOINID}; its to_numpy() is one"
         )
+
+
+def variable_genes(table: Any) -> Any:
+    """Return the genes that a table of highly variable genes has chosen, of other tables all rows."""
+    if MASK_OF_GENES not in table or not set(table.columns) <= _OF_VARIABLE_GENES:
+        return table
+    return table[np.asarray(table[MASK_OF_GENES], bool)]

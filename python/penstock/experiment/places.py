@@ -31,7 +31,7 @@ def as_mask(key: Any) -> npt.NDArray[np.bool_] | None:
     except (ValueError, TypeError):  # lists of unequal lengths
         return None
     if values.dtype == object and values.ndim == 1 and values.size:
-        are_bools = [isinstance(each, bool) for each in values]
+        are_bools = [isinstance(each, (bool, np.bool_)) for each in values]
         if all(are_bools):
             values = values.astype(bool)
         elif getattr(getattr(key, "dtype", None), "kind", "") == "b":  # pandas' boolean

@@ -15,12 +15,12 @@ from penstock.errors import InvalidArgument, NotFound
 
 from .data_frame import JOINID, DataFrame
 from .labels import (
-    MASK_OF_GENES,
     check_series,
     joinids_of,
     name_columns,
     of_table,
     text_labels,
+    variable_genes,
 )
 from .places import as_mask
 
@@ -54,9 +54,7 @@ def rows_of_selection(axis: DataFrame, query: Any, argument: str) -> _core.RowSe
         if not _same_store(table, axis):
             raise InvalidArgument(f"{argument} is a selection of {table.uri}, not of {axis.uri}")
         return table.select() & axis.select()
-    if axis.kind == "var" and MASK_OF_GENES in table:
-        table = table[table[MASK_OF_GENES].to_numpy(bool)]
-    return _of_pandas(axis, table, argument)
+    return _of_pandas(axis, variable_genes(table), argument)
 
 
 def selected_table(query: Any, kind: str) -> Any:
@@ -82,18 +80,43 @@ def _of_pandas(axis: DataFrame, table: Any, argument: str) -> _core.RowSelection
     """Return the ids of the rows of a table of pandas: by names if it has some, else by joinids."""
     if not len(table):
         return _core.RowSelection()
-    names = text_labels(table)
-    if names is not None:
+    names, columns = text_labels(table), name_columns(axis)
+    has_joinids = JOINID in table or table.index.name == JOINID
+    if names is not None and (columns or not has_joinids):
         try:
             return _by_names(axis, names, argument)
         except NotFound:
-            # An AnnData may have a column of this name from another store.
-            if JOINID not in table or {"obs_names", "var_names"} & set(axis.columns):
+            if not has_joinids or is_anndata_table(axis) or _any_is_there(axis, names):
                 raise
     joinids = np.asarray(joinids_of(table, argument))
     if joinids.dtype.kind not in "iu":
         raise InvalidArgument(f"{JOINID} must be integers, got {described(joinids)}, in {argument}")
+    if is_anndata_table(axis):
+        _check_own(axis, table, joinids, columns[0], argument)
     return _by_joinids(axis, joinids, argument, table)
+
+
+def is_anndata_table(axis: DataFrame) -> bool:
+    """Whether the rows are of an AnnData, whose joinids are places."""
+    return bool({"obs_names", "var_names"} & set(axis.columns))
+
+
+def _any_is_there(axis: DataFrame, names: list[str]) -> bool:
+    wanted = set(names)
+    return any(wanted & set(stored.tolist()) for _, stored in _names(axis))
+
+
+def _check_own(
+    axis: DataFrame, table: Any, joinids: npt.NDArray[Any], column: str, argument: str
+) -> None:
+    """Refuse joinids of a table that is not of this AnnData: they may be of the Census."""
+    rows = axis.of_rows(joinids.astype(np.int64), table) & axis.whole().select()
+    stored = axis.with_rows(rows).read([column])[column].to_numpy().tolist()
+    if column not in table or sorted(stored) != sorted(table[column].tolist()):
+        raise InvalidArgument(
+            f"{argument} is a table whose {JOINID} may be of another store: its index must be the "
+            f"names of the rows, each once, or keep its column {column}"
+        )
 
 
 def rows_of(axis: DataFrame, query: Any, argument: str) -> _core.RowSelection:
@@ -151,7 +174,11 @@ def _by_joinids(
     if twice:
         raise InvalidArgument(f"{argument} has the joinid {wanted[counts > 1][0]} twice")
     found = axis.select() & given
-    missing = np.setdiff1d(wanted, axis.own_joinids(found.to_numpy()))
+    if table is not None:  # of joined experiments a row of this very one
+        absent = np.setdiff1d(given.to_numpy(), found.to_numpy()).astype(np.int64)
+        missing = axis.own_joinids(absent)
+    else:
+        missing = np.setdiff1d(wanted, axis.own_joinids(found.to_numpy()))
     if len(missing):
         named = ", ".join(map(str, missing[:_NAMED_IN_ERRORS].tolist()))
         raise NotFound(f"no row has the {JOINID} {named}{_more(missing)}, in {axis.uri}")

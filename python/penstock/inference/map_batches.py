@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import pickle
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -20,13 +20,10 @@ from penstock.batches.matrix import Tokens
 from penstock.dataset.dataset import Dataset
 from penstock.dataset.functions import as_dataset
 from penstock.errors import InvalidArgument
-from penstock.executors.parts import checked_executor, results
+from penstock.executors.parts import Part, checked_executor, results
 
-from .parts import ONE_IN_A_PROCESS, Parts
-from .rows import Rows, checked_out, create, finished, joinids_of, rows_file
-
-#: Bytes of a row that is assumed to cut parts, since rows are not known before the first.
-_ROW_BYTES = 512
+from .parts import Parts, one_in_a_process
+from .rows import Rows, check_writer, checked_out, create, finished, joinids_of, rows_file
 
 
 def map_batches(
@@ -71,7 +68,10 @@ def map_batches(
     if not callable(function):
         raise InvalidArgument(f"function must be callable, got {described(function)}")
     path = checked_out(out)
+    check_writer(path)
     cells = _each_once(as_dataset(ds))
+    if _is_module(function):
+        cells = cells.with_settings(format="torch")
     if not cells.n_obs:
         raise InvalidArgument("no cell is selected, so there is nothing to map")
     with rows_file(path) as file:
@@ -84,9 +84,17 @@ def map_batches(
             import cloudpickle
 
             call = (cloudpickle.dumps((function, cells)),)
-            parts = Parts(call, cells.n_obs, cells.batch_size, _ROW_BYTES)
-            for part, rows in results(checked_executor(executor), _map_part, parts, parts.at_once):
-                values.write(part.arguments[0], rows)
+            first = min(cells.batch_size, cells.n_obs)
+            parts: Iterable[Part] = [Part(f"cells 0 to {first - 1:,}", (0, first, *call))]
+            try:
+                for _, rows in results(checked_executor(executor), _map_part, parts):
+                    values.write(0, rows)
+                # Now that a row is known, the others are cut by its size.
+                parts = Parts(call, cells.n_obs, cells.batch_size, rows[:1].nbytes, first)
+                for part, rows in results(executor, _map_part, parts, parts.at_once):
+                    values.write(part.arguments[0], rows)
+            finally:
+                _loaded.cache_clear()  # of an executor that has threads
         joinids = joinids_of(cells)
         made = values.all
         if path is not None:
@@ -112,12 +120,16 @@ class _Values:
                 if self._file is None
                 else create(self._file, shape, rows.dtype.str)
             )
-        if (rows.shape[1:], rows.dtype) != (self.all.shape[1:], self.all.dtype):
-            raise InvalidArgument(
-                f"function must return rows of one shape and dtype, got {self.all.shape[1:]} of "
-                f"{self.all.dtype} and {rows.shape[1:]} of {rows.dtype}"
-            )
+        _check_alike(self.all, rows)
         self.all[first : first + len(rows)] = rows
+
+
+def _check_alike(before: Any, rows: npt.NDArray[Any]) -> None:
+    if (rows.shape[1:], rows.dtype) != (before.shape[1:], before.dtype):
+        raise InvalidArgument(
+            f"function must return rows of one shape and dtype, got {before.shape[1:]} of "
+            f"{before.dtype} and {rows.shape[1:]} of {rows.dtype}"
+        )
 
 
 def _each_once(ds: Dataset) -> Dataset:
@@ -129,8 +141,11 @@ def _mapped(
     function: Callable[..., Any], cells: Dataset, first: int
 ) -> Iterator[tuple[int, npt.NDArray[Any]]]:
     """Yield the rows of each batch with the place of its first cell."""
+    before = None
     for X, obs in cells:
         rows = _as_rows(_called(function, X, obs), _count(X))
+        before = rows if before is None else before
+        _check_alike(before, rows)
         yield first, rows
         first += len(rows)
 
@@ -141,24 +156,38 @@ def _count(X: Any) -> int:
     return int((one[0] if isinstance(one, Tokens) else one).shape[0])
 
 
-def _called(function: Callable[..., Any], X: Any, obs: Any) -> Any:
+def _is_module(function: Any) -> bool:
     torch: Any = sys.modules.get("torch")
-    if torch is None or not isinstance(function, torch.nn.Module):
+    return torch is not None and isinstance(function, torch.nn.Module)
+
+
+def _called(function: Callable[..., Any], X: Any, obs: Any) -> Any:
+    if not _is_module(function):
         return function(X, obs)
-    device = next((each.device for each in function.parameters()), torch.device("cpu"))
-    with torch.inference_mode(), evaluating(function):
-        return function(torch.as_tensor(X).to(device))
+    import torch
+
+    module: Any = function
+    device = next((each.device for each in module.parameters()), torch.device("cpu"))
+
+    def moved(x: Any) -> Any:
+        return (
+            {name: moved(each) for name, each in x.items()} if isinstance(x, dict) else x.to(device)
+        )
+
+    with torch.inference_mode(), evaluating(module):
+        return module(moved(X))
 
 
 @contextlib.contextmanager
 def evaluating(module: Any) -> Iterator[None]:
-    """Put a torch module into eval mode, and back."""
-    was = module.training
+    """Put a torch module into eval mode, and each of its parts back into its own mode."""
+    modes = [(each, each.training) for each in module.modules()]
     module.eval()
     try:
         yield
     finally:
-        module.train(was)
+        for each, was in modes:
+            each.training = was
 
 
 def _as_rows(made: Any, count: int) -> npt.NDArray[Any]:
@@ -180,7 +209,7 @@ def _map_part(first: int, end: int, call: bytes) -> npt.NDArray[Any]:
     function, cells = _loaded(call)
     places = np.arange(first, end, dtype=np.uint64)
     part = cells.with_rows(cells.reader.selection.rows.take(places))
-    with ONE_IN_A_PROCESS:
+    with one_in_a_process():
         return np.concatenate([rows for _, rows in _mapped(function, part, first)])
 
 

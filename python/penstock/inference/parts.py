@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
@@ -11,8 +13,24 @@ import numpy as np
 from penstock.errors import Internal
 from penstock.executors.parts import AT_ONCE, Executor, Part, results
 
-#: A model, torch's generators and functions of users are one for all threads, and an executor may have threads.
-ONE_IN_A_PROCESS = threading.Lock()
+_lock = threading.RLock()
+
+
+def _renew_lock() -> None:
+    global _lock
+    _lock = threading.RLock()
+
+
+os.register_at_fork(after_in_child=_renew_lock)  # a thread of the parent may hold it
+
+
+def one_in_a_process() -> AbstractContextManager[Any]:
+    """Return a lock for a part: an executor may have threads.
+
+    A model, torch's generators and a user's function are one for all threads.
+    """
+    return _lock
+
 
 #: Most bytes of rows in a part, and of parts that are under way.
 _PART_BYTES = 8 << 20
@@ -30,18 +48,23 @@ class Parts:
         Cells in all, and in a batch.
     row_bytes : int
         Bytes of the row of a cell.
+    begin : int, default 0
+        First cell, where a batch begins.
     """
 
-    def __init__(self, call: tuple[Any, ...], cells: int, batch_size: int, row_bytes: int) -> None:
-        batches = -(-cells // batch_size)
+    def __init__(
+        self, call: tuple[Any, ...], cells: int, batch_size: int, row_bytes: int, begin: int = 0
+    ) -> None:
+        batches = -(-(cells - begin) // batch_size)
         most = _PART_BYTES // max(1, row_bytes * batch_size)
         self.step = batch_size * max(1, min(-(-batches // AT_ONCE), most))
         self.at_once = max(2, min(AT_ONCE, _BYTES // max(1, self.step * row_bytes)))
         self._call = call
         self._cells = cells
+        self._begin = begin
 
     def __iter__(self) -> Iterator[Part]:
-        for first in range(0, self._cells, self.step):
+        for first in range(self._begin, self._cells, self.step):
             end = min(first + self.step, self._cells)
             yield Part(f"cells {first:,} to {end - 1:,}", (first, end, *self._call))
 

@@ -19,6 +19,7 @@ from penstock.base.text import plural
 from penstock.base.validation import checked_local_path, described
 from penstock.dataset.dataset import Dataset
 from penstock.errors import InvalidArgument
+from penstock.plan.shard import find_rank
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -134,6 +135,16 @@ def checked_out(out: Any) -> Path | None:
         f"out must be None or 'memory', or a path that ends in .npy (a memory-mapped array) or .zarr, "
         f"got {described(out)}"
     )
+
+
+def check_writer(path: Path | None) -> None:
+    """Refuse a file of another rank than 0 within a run of ranks."""
+    rank, world_size = find_rank()
+    if rank > 0 and path is not None:
+        raise InvalidArgument(
+            f"only rank 0 can write {path.name}, but this is rank {rank} of {world_size}: pass out= "
+            "on rank 0 only"
+        )
 
 
 def _check_replaced(path: Path) -> None:

@@ -71,13 +71,13 @@ def check_divided_once(world_size: Callable[[], int]) -> None:
     InvalidArgument
         The caller is such a loader.
     """
-    if "accelerate.data_loader" not in sys.modules or world_size() == 1:
+    if "accelerate.data_loader" not in sys.modules:
         return
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         if frame.f_globals.get("__name__") == "accelerate.data_loader":
             loader = type(frame.f_locals.get("self")).__name__
-            if loader in ("IterableDatasetShard", "DataLoaderDispatcher"):
+            if loader in ("IterableDatasetShard", "DataLoaderDispatcher") and world_size() > 1:
                 raise InvalidArgument(
                     f"the cells are divided among {world_size()} ranks already, but Accelerate's "
                     "prepare divides the batches again, so most cells would be skipped: leave the "

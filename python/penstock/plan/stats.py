@@ -45,9 +45,9 @@ class LoaderStats:
     consumer_wait_seconds : float
         Seconds that the consumer waited for batches. With DataLoader workers: the sum of the
         seconds that each waited.
-    loop_wait_seconds : float
-        Seconds that the training loop waited for DataLoader workers; `stats` of the loader has them,
-        `Dataset.stats` 0.
+    loop_seconds, loop_wait_seconds : float
+        Seconds of the training loop, from its start to the most recent batch, and those of them that
+        it waited for DataLoader workers. `stats` of the loader has them, `Dataset.stats` 0.
     peak_buffered_bytes : int
         Peak memory of rows, tiles in flight and finished batches, in bytes. Batches count until the
         consumer releases them; they alone can exceed the budget.
@@ -85,6 +85,7 @@ class LoaderStats:
     seconds: float = 0.0
     workers: int = 0
     consumer_wait_seconds: float = 0.0
+    loop_seconds: float = 0.0
     loop_wait_seconds: float = 0.0
     peak_buffered_bytes: int = 0
     spilled_bytes: int = 0
@@ -118,8 +119,8 @@ class LoaderStats:
         `stats` of the loader has it; of `Dataset.stats` it is the share of time that the workers
         waited for cells.
         """
-        if self.loop_wait_seconds:
-            return min(1.0, self.loop_wait_seconds / self.seconds) if self.seconds else 0.0
+        if self.loop_seconds:
+            return min(1.0, self.loop_wait_seconds / self.loop_seconds)
         seconds = self.seconds * max(1, self.workers)
         return min(1.0, self.consumer_wait_seconds / seconds) if seconds else 0.0
 
@@ -140,7 +141,7 @@ class LoaderStats:
             if not self.planned_bytes:
                 return "No batch yet", []
             return "Plan of an epoch", [("units", _units(self)), ("memory", planned)]
-        of_workers = self.workers and not self.loop_wait_seconds
+        of_workers = self.workers and not self.loop_seconds
         who = plural(self.workers, "worker") if of_workers else "the loop"
         rows = [
             ("speed", f"{count(round(self.cells_per_second))} cells/s"),
@@ -191,7 +192,9 @@ def _kept(stats: LoaderStats) -> str:
 
 #: The fields that are counts of those who read.
 COUNTS = tuple(
-    field.name for field in fields(LoaderStats) if field.name not in ("hint", "loop_wait_seconds")
+    field.name
+    for field in fields(LoaderStats)
+    if field.name not in ("hint", "loop_seconds", "loop_wait_seconds")
 )
 _NOT_OF_LOADER = ("kept_cells", "kept_packed_cells", "seconds", "workers")
 _OF_LOADER = tuple(name for name in COUNTS if name not in _NOT_OF_LOADER)

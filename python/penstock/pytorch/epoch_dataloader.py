@@ -78,18 +78,20 @@ class EpochDataLoader(DataLoader[Any]):
 
     _ticket = 0
     _round = 0
-    _waited = 0.0  # of the newest iterator, in seconds
+    _began = _seconds = _waited = 0.0  # of the newest iterator, in seconds
 
     def __iter__(self) -> Iterator[Any]:  # type: ignore[override]
         if self.num_workers == 0:
             return super().__iter__()
         check_divided_once(lambda: self._reader.rank_and_world_size[1])
-        self._waited = 0.0
+        self._began, self._seconds, self._waited = time.perf_counter(), 0.0, 0.0
         return _Counted(self, *self.begin_epoch())
 
-    def note_wait(self, seconds: float) -> None:
-        """Add to the time that the loop waited."""
-        self._waited += seconds
+    def note_wait(self, begin: float) -> None:
+        """Note a batch that the loop has waited for since a time of `time.perf_counter`."""
+        now = time.perf_counter()
+        self._seconds = now - self._began
+        self._waited += now - begin
 
     def begin_epoch(self) -> tuple[Iterator[Any], ProcessRun]:
         """Start the next epoch in workers."""
@@ -132,7 +134,9 @@ class EpochDataLoader(DataLoader[Any]):
     def stats(self) -> LoaderStats:
         """Counts as of `Dataset.stats`; with workers also how long the loop waited for them."""
         stats: LoaderStats = self.dataset.stats  # type: ignore[attr-defined]
-        return replace(stats, loop_wait_seconds=self._waited) if stats.workers else stats
+        if not stats.workers:
+            return stats
+        return replace(stats, loop_seconds=self._seconds, loop_wait_seconds=self._waited)
 
     def set_epoch(self, epoch: int) -> None:
         """See `Dataset.set_epoch`."""
@@ -174,7 +178,7 @@ class _Counted(Iterator[Any]):
         assert self._batches is not None
         begin = time.perf_counter()
         batch = next(self._batches)
-        self._note_wait(time.perf_counter() - begin)
+        self._note_wait(begin)
         self._run.count()
         return batch
 

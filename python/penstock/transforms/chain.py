@@ -16,10 +16,17 @@ from penstock.base.suggestions import did_you_mean
 from penstock.base.text import plural
 from penstock.base.validation import checked_items, checked_text, described
 from penstock.errors import InvalidArgument, NotFound
-from penstock.experiment.data_frame import DataFrame
+from penstock.experiment.data_frame import JOINID, DataFrame
 from penstock.experiment.gene_names import GeneNames
-from penstock.experiment.labels import MASK_OF_GENES, by_index, joinids_of, text_labels
+from penstock.experiment.labels import (
+    by_index,
+    check_series,
+    joinids_of,
+    text_labels,
+    variable_genes,
+)
 from penstock.experiment.places import as_mask
+from penstock.experiment.row_lists import is_anndata_table, selected_table
 
 Array = npt.NDArray[Any]
 
@@ -127,18 +134,17 @@ class Chain:
 
     def by_label(self, genes: Any) -> Any:
         """Return names or joinids of a table of pandas; of a Series of bools those by column."""
-        if hasattr(genes, "columns") and hasattr(genes, "index"):
-            if MASK_OF_GENES in genes:
-                genes = genes[genes[MASK_OF_GENES].to_numpy(bool)]
-            names = text_labels(genes)
-            if names is not None and (
-                set(names) <= set(self._keys(names, None).tolist())
-                or "var_names" in self._stored[1].var.columns  # joinids of AnnData are places
-            ):
-                return names
-            return np.asarray(joinids_of(genes, "SelectGenes(genes)")) if len(genes) else []
+        table = selected_table(genes, "var")
+        if isinstance(table, DataFrame):
+            return table.read([JOINID])[JOINID].to_numpy()
+        if table is not None:
+            return self._of_pandas(variable_genes(table))
         mask = as_mask(genes)
-        if mask is None or len(mask) != self.columns:
+        if mask is None:
+            if getattr(getattr(genes, "dtype", None), "kind", "") in ("i", "u"):
+                check_series(genes, "SelectGenes(genes)")
+            return genes
+        if len(mask) != self.columns:
             return genes
         return by_index(
             genes,
@@ -147,6 +153,19 @@ class Chain:
             lambda: [self.names(), *map(self.names, self._stored[1].usual())],
             self.column_joinids,
         )
+
+    def _of_pandas(self, table: Any) -> Any:
+        """Return the names of the genes of a table, or their joinids if none of the names is there."""
+        if not len(table):
+            return []
+        names = text_labels(table)
+        if names is not None and (
+            JOINID not in table
+            or is_anndata_table(self._stored[1].var)
+            or set(names) & set(self._keys(names, None).tolist())
+        ):
+            return names
+        return np.asarray(joinids_of(table, "SelectGenes(genes)"))
 
     def select_genes(self, wanted: list[Any], column: str | None, fill: bool) -> None:
         """Replace the columns by the `wanted` genes, in their order."""

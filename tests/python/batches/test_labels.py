@@ -143,7 +143,10 @@ def test_series_of_other_rows_are_refused(ds: ps.Dataset) -> None:
                 choose(mask)
     counts = ds.obs["sex"].value_counts()
     for choose in (lambda s: ds[s], lambda s: ps.Dataset(ds.experiment, obs_query=s)):
-        with pytest.raises(ps.InvalidArgument, match="a Series of integers called 'count'"):
+        with pytest.raises(
+            ps.InvalidArgument,
+            match=r"a Series of integers that belong to rows such as '\w+' is no list",
+        ):
             choose(counts)
     missing = pd.Series([True, None] * (n // 2), dtype="boolean")
     with pytest.raises(ps.InvalidArgument, match=r"3,000 of 6,000 bools are missing: mask\.fillna"):
@@ -243,3 +246,78 @@ def test_an_anndata_is_not_read_to_choose_its_cells(
     assert ds[view].n_obs == 40
     assert ds[:, view].n_vars == 6
     assert ds[:, ps.Dataset(ds.experiment)].n_vars == ds.n_vars
+
+
+def test_rows_of_a_slice_of_the_census(folder: Path) -> None:
+    """Its cells are named "0", "1", …, but are others in the store, which knows them by joinid alone."""
+    from penstock.compat.census import get_anndata
+
+    path = ps.example("census-like", folder=folder)
+    ds = ps.Dataset(path)
+    part = get_anndata(ps.open(path), "homo_sapiens", obs_value_filter="tissue_general == 'lung'")
+    assert part.obs_names[:2].tolist() == ["0", "1"]
+    chosen = ds[part.obs.iloc[5:9]]
+    assert chosen.obs[JOINID].tolist() == part.obs[JOINID].iloc[5:9].tolist()
+    assert ds[part.obs].obs.unique("tissue_general").tolist() == ["lung"]
+
+
+def test_names_that_look_like_places(adata: anndata.AnnData) -> None:
+    small = adata[:6].copy()
+    small.obs_names = [str(i) for i in range(6)]
+    ds = ps.Dataset(small[[3, 4, 5, 0, 1, 2]].copy())
+    mask = pd.Series(np.arange(6) < 2, index=small.obs_names)
+    for chosen in (ds[mask].obs_names, ds.obs[mask]["obs_names"]):
+        assert list(chosen) == ["0", "1"]
+    drawn = ps.Dataset(ds.experiment, weights=mask.astype(float), obs_columns=["obs_names"])
+    assert {each for _, obs in drawn for each in obs["obs_names"]} <= {"0", "1"}
+
+
+def test_one_unknown_gene(ds: ps.Dataset, adata: anndata.AnnData) -> None:
+    table = adata.var.iloc[[7, 9]].copy()
+    table.loc["ENSG_unknown"] = table.iloc[0]
+    table[JOINID] = [100, 101, 102]  # of another store
+    for choose in (
+        lambda: ds[:, table],
+        lambda: ps.Dataset(ds.experiment, var_query=table),
+        lambda: ds.with_settings(transforms=[ps.SelectGenes(table)]),
+    ):
+        with pytest.raises(ps.NotFound, match="ENSG_unknown"):
+            choose()
+    filled = ds.with_settings(transforms=[ps.SelectGenes(table, missing="zero")])
+    assert filled.var_names.tolist() == table.index.tolist()
+
+
+def test_a_column_highly_variable_of_var_chooses_nothing(
+    ds: ps.Dataset, adata: anndata.AnnData
+) -> None:
+    """It does in the table of `highly_variable_genes`, also in that of scanpy."""
+    marked = adata.copy()
+    marked.var["highly_variable"] = np.arange(adata.n_vars) % 3 == 0
+    names = adata.var_names[:6].tolist()
+    assert ds[:, marked.var.iloc[:6]].var_names.tolist() == names
+    assert ds[:, marked[:, :6]].var_names.tolist() == names
+    assert ps.Dataset(ds.experiment, var_query=marked[:, :6]).n_vars == 6
+    theirs = marked.var[["highly_variable"]].assign(means=0.0)
+    assert ds[:, theirs].n_vars == theirs["highly_variable"].sum()
+    assert ds.with_settings(transforms=[ps.SelectGenes(ds[:, :4].var)]).n_vars == 4
+    assert ds.with_settings(transforms=[ps.SelectGenes(marked[:, :5])]).n_vars == 5
+
+
+def test_joinids_of_another_store_in_an_anndata(adata: anndata.AnnData) -> None:
+    twice = adata[[7, 3, 9, 2]].copy()
+    twice.obs_names = ["a", "b", "a", "c"]
+    twice.obs[JOINID] = [3, 2, 1, 0]
+    ds = ps.Dataset(twice)
+    for table in (twice.obs.iloc[:3], twice.obs.reset_index(drop=True).iloc[:2]):
+        with pytest.raises(ps.InvalidArgument, match="may be of another store"):
+            ds[table]
+    assert ds[ds.obs.to_pandas().iloc[[1, 2]]].obs[JOINID].tolist() == [1, 2]
+
+
+def test_a_row_that_the_part_of_a_join_has_not(adata: anndata.AnnData) -> None:
+    joined = ps.Dataset([adata[:200].copy(), adata[200:500].copy()])
+    frame = joined.obs.to_pandas()
+    with pytest.raises(ps.NotFound, match="no row has the soma_joinid 3"):
+        joined[:200][frame.iloc[[3, 203]]]
+    with pytest.raises(ps.InvalidArgument, match="no source None"):
+        joined[frame.assign(source=None).iloc[:3]]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
-from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -73,8 +73,6 @@ def test_the_same_bits_for_any_number_of_parts(
     one = ps.map_batches(model, ds).values
     for at_once in (1, 2, 5, 64):
         monkeypatch.setattr(parts, "AT_ONCE", at_once)
-        cut = parts.Parts((), ds.n_obs, 100, 12)
-        assert len(list(cut)) == min(at_once, 27) or at_once == 5
         np.testing.assert_array_equal(ps.map_batches(model, ds, executor=pool).values, one)
 
 
@@ -169,3 +167,82 @@ def test_forked_workers_do_not_wait_for_threads_of_torch(pbmc3k: Oracle) -> None
     finally:
         torch.set_num_threads(1)
     np.testing.assert_allclose(one, two, rtol=1e-5, atol=1e-5)
+
+
+def test_parts_of_a_module_keep_their_mode(pbmc3k: Oracle) -> None:
+    model = torch.nn.Sequential(
+        torch.nn.BatchNorm1d(pbmc3k.X.shape[1]), torch.nn.Linear(pbmc3k.X.shape[1], 2)
+    )
+    model[0].eval()
+    ps.map_batches(model, ps.Dataset(pbmc3k.path, sparse=False))
+    assert [model.training, model[0].training, model[1].training] == [True, False, True]
+
+
+def test_a_module_of_sparse_batches(pbmc3k: Oracle) -> None:
+    class Sums(torch.nn.Module):
+        def forward(self, X: Any) -> Any:
+            assert X.layout == torch.sparse_csr
+            return X.to_dense().sum(dim=1)
+
+    rows = ps.map_batches(Sums(), ps.Dataset(pbmc3k.path, sparse=True, batch_size=500))
+    np.testing.assert_allclose(rows.values, np.ravel(pbmc3k.X.sum(axis=1)), rtol=1e-6)
+
+
+def test_rows_must_be_alike_in_a_part(pbmc3k: Oracle, executor: Any) -> None:
+    def changing(X: Any, obs: Any) -> Any:
+        return np.zeros(len(X), np.float64 if obs["soma_joinid"][0] else np.int64)
+
+    with pytest.raises(ps.InvalidArgument, match=r"int64 and .* of float64"):
+        ps.map_batches(changing, ps.Dataset(pbmc3k.path, batch_size=30), executor=executor)
+
+
+def test_a_function_that_maps_itself(pbmc3k: Oracle) -> None:
+    """On the thread of the part: it holds the lock of the process already."""
+    ds = ps.Dataset(pbmc3k.path, batch_size=1000)
+    inner = ds[:40]
+
+    def outer(X: Any, obs: Any) -> Any:
+        total = ps.map_batches(lambda X, obs: X.sum(axis=1), inner, executor=Here())
+        return np.full(len(X), total.values.sum())
+
+    rows = ps.map_batches(outer, ds, executor=Here())
+    np.testing.assert_allclose(rows.values, pbmc3k.X[:40].sum(), rtol=1e-6)
+
+
+class Here(Executor):
+    """Runs a call when it is submitted."""
+
+    def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Any:
+        future: Future[Any] = Future()
+        future.set_result(fn(*args, **kwargs))
+        return future
+
+
+def test_only_rank_0_writes(
+    pbmc3k: Oracle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RANK", "1")
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    with pytest.raises(ps.InvalidArgument, match="only rank 0 can write"):
+        ps.map_batches(fails, ps.Dataset(pbmc3k.path), out=tmp_path / "rows.npy")
+
+
+def test_wide_rows_take_little_memory(pbmc3k: Oracle, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Parts are cut by the size of a row of the first batch."""
+    from penstock.inference import parts
+
+    monkeypatch.setattr(parts, "_PART_BYTES", 1 << 20)
+    monkeypatch.setattr(parts, "_BYTES", 4 << 20)
+    seen: list[int] = []
+
+    class Noting(Here):
+        def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Any:
+            first, end = args[2][:2]
+            seen.append(end - first)
+            return super().submit(fn, *args, **kwargs)
+
+    ds = ps.Dataset(pbmc3k.path, batch_size=50)
+    rows = ps.map_batches(lambda X, obs: X[:, :1000], ds, executor=Noting())
+    assert rows.shape == (ds.n_obs, 1000)
+    assert max(seen) * 1000 * 4 <= 1 << 20
+    assert sum(seen) == ds.n_obs

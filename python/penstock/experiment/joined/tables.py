@@ -156,9 +156,10 @@ class JoinedObs:
             )
         offset = dict(zip(self._parts, self._offsets.tolist(), strict=True))
         sources = table[self._source_name].tolist()
-        if other := next((each for each in sources if each not in offset), None):
+        others = [each for each in sources if each not in offset]
+        if others:
             raise InvalidArgument(
-                f"there is no source {other!r} in the join of {', '.join(self._parts)}"
+                f"there is no source {others[0]!r} in the join of {', '.join(self._parts)}"
             )
         ids = joinids + np.array([offset[each] for each in sources], np.int64)
         return _core.RowSelection.from_unsorted(np.unique(ids))

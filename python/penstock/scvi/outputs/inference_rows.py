@@ -17,8 +17,16 @@ from penstock.base.validation import checked_int
 from penstock.errors import Internal, InvalidArgument
 from penstock.executors.parts import checked_executor
 from penstock.inference.map_batches import evaluating
-from penstock.inference.parts import ONE_IN_A_PROCESS, Parts, fill_parts
-from penstock.inference.rows import Rows, checked_out, create, finished, open_rows, rows_file
+from penstock.inference.parts import Parts, fill_parts, one_in_a_process
+from penstock.inference.rows import (
+    Rows,
+    check_writer,
+    checked_out,
+    create,
+    finished,
+    open_rows,
+    rows_file,
+)
 from penstock.plan.shard import find_rank
 
 from ..data import models
@@ -81,7 +89,10 @@ def rows_of(
             with detached(model, cells), on_cpu(model):
                 call = job.pickled(), options.accelerator, shape, dtype
             parts = Parts(call, cells.n_obs, size, values[:1].nbytes)
-            fill_parts(values, executor, _infer_part, parts)
+            try:
+                fill_parts(values, executor, _infer_part, parts)
+            finally:
+                _loaded.cache_clear()  # of an executor that has threads
         elif processes == 1:
             job.fill(values, range(job.batches), device_of(accelerator))
         else:
@@ -131,17 +142,21 @@ class _Job:
         first = place = batches.start * self.size
         end = min(batches.stop * self.size, self.data.n_obs)
         before = self.model.device
-        with ONE_IN_A_PROCESS, torch.random.fork_rng(), evaluating(self.model.module):
-            self.model.to_device(device)
-            for tensors in self.data.stored_batches(self.size, place, end):
-                joinid = int(tensors.pop(JOINID)[0])
-                if joinid != self.data.joinid_at(place):
-                    raise Internal(f"got cell {joinid}, expected {self.data.joinid_at(place)}")
-                torch.manual_seed((self.seed + place // self.size) % 2**63)
-                made = self.infer(self.model, to_device(tensors, device)).cpu().numpy()
-                values[place - first : place - first + len(made)] = made
-                place += len(made)
-            self.model.to_device(before)
+        with one_in_a_process(), torch.random.fork_rng(), evaluating(self.model.module):
+            try:
+                self.model.to_device(device)
+                for tensors in self.data.stored_batches(self.size, place, end):
+                    joinid = int(tensors.pop(JOINID)[0])
+                    if joinid != self.data.joinid_at(place):
+                        raise Internal(f"got cell {joinid}, expected {self.data.joinid_at(place)}")
+                    torch.manual_seed((self.seed + place // self.size) % 2**63)
+                    made = self.infer(self.model, to_device(tensors, device)).cpu().numpy()
+                    values[place - first : place - first + len(made)] = made
+                    place += len(made)
+            finally:
+                self.model.to_device(before)
+        if place != end:
+            raise Internal(f"got cells up to {place:,}, expected {end:,}")
 
 
 def _infer_part(
@@ -172,19 +187,13 @@ def _fill_file(file: Path, job: _Job, accelerator: str) -> None:
 
 def _check_run(processes: int, path: Path | None) -> None:
     """Refuse several processes, or a file of another rank than 0, within a run of ranks."""
-    rank, world_size = find_rank()
-    if world_size == 1:
-        return
-    if processes > 1:
+    world_size = find_rank()[1]
+    if world_size > 1 and processes > 1:
         raise InvalidArgument(
             f"a rank of a run of {world_size} infers all cells by itself: devices must be 1 or "
             f"'auto', got {processes}"
         )
-    if rank > 0 and path is not None:
-        raise InvalidArgument(
-            f"only rank 0 can write {path.name}, but this is rank {rank} of {world_size}: pass out= "
-            "on rank 0 only"
-        )
+    check_writer(path)
 
 
 def check_trained(model: Any) -> None:
