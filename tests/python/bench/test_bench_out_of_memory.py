@@ -17,10 +17,17 @@ from penstock.bench.worker.request import Request, Work
 LIMITS = (210, 280, 535, 567, 655, 903, 5_000)
 
 _LOADER = """
-import _thread, os, signal, threading
+import _thread, os, resource, signal, threading
 from ..opened import Opened
-def imports(variant, work): pass
+def imports(variant, work):
+    if variant == "spin":  # as OpenBLAS does when it is imported and finds no memory
+        soft, hard = resource.getrlimit(resource.RLIMIT_CPU)
+        assert 0 < soft < 200
+        resource.setrlimit(resource.RLIMIT_CPU, (1, hard))
+        while True:
+            pass
 def open_loader(variant, work):
+    assert resource.getrlimit(resource.RLIMIT_CPU)[0] == resource.RLIM_INFINITY
     if variant == "threads":
         for _ in range(1_000):
             # Thread.start() would wait for ever for a thread that has no memory to say that it runs.
@@ -62,6 +69,7 @@ def test_real_limits_end_in_room_enough_or_out_of_memory(name: str, census_like:
     ("variant", "limit", "status", "words"),
     [
         ("threads", 1 << 30, "oom", "can't start new thread"),
+        ("spin", 1 << 38, "oom", "ended by SIGXCPU under --memory-limit"),
         ("crash", 1 << 38, "oom", "ended by SIGSEGV under --memory-limit"),
         ("crash", None, "failed", "ended by SIGSEGV: "),
         ("second", None, "oom", "liby.so: cannot open"),

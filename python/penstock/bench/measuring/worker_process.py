@@ -233,7 +233,8 @@ def _judge_end(
 ) -> None:
     """Set the status of a worker that ended without an answer.
 
-    With `limited` address space, a crash counts as out of memory: libraries use failed allocations.
+    With `limited` address space, a crash counts as out of memory: libraries use failed allocations,
+    or try them without an end.
     """
     last = said.splitlines()[-1] if said else "nothing on standard error"
     crashed = False
@@ -242,7 +243,8 @@ def _judge_end(
         if -returncode == signal.SIGKILL and kernel_killed:
             outcome.status, outcome.error = "oom", "killed by the kernel: out of memory"
             return
-        crashed = limited and -returncode in (signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT)
+        ends = (signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGXCPU)
+        crashed = limited and -returncode in ends
         under = " under --memory-limit" if crashed else ""
         outcome.error = f"ended by {name}{under}: {last[:500]}"
     else:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import gc
 import resource
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
 
@@ -21,15 +22,34 @@ from .versions import versions
 Answer = Callable[[dict[str, Any]], None]
 
 
+#: CPU seconds that imports may take under a limit of memory.
+_IMPORT_SECONDS = 60
+
+
+@contextmanager
+def _limited(memory: int | None) -> Iterator[None]:
+    """Limit memory for good, and CPU time until the end of the block.
+
+    OpenBLAS, which comes with scipy, asks for memory again and again where there is none.
+    """
+    if memory is None:
+        yield
+        return
+    resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
+    before = resource.getrlimit(resource.RLIMIT_CPU)
+    resource.setrlimit(resource.RLIMIT_CPU, (int(time.process_time()) + _IMPORT_SECONDS, before[1]))
+    yield
+    resource.setrlimit(resource.RLIMIT_CPU, before)
+
+
 def measure(request: Request, answer: Answer, wait: Callable[[], object] | None = None) -> None:
     """Answer ``imported``, call `wait`, then answer ``epoch`` for each epoch."""
-    if request.memory_limit is not None:
-        resource.setrlimit(resource.RLIMIT_AS, (request.memory_limit, request.memory_limit))
     clock = time.perf_counter
     begin = clock()
-    loader = import_module(f"..loaders.{request.loader}", __name__)
-    loader.imports(request.variant, request.work)
-    copy = DeviceCopy(request.device)
+    with _limited(request.memory_limit):
+        loader = import_module(f"..loaders.{request.loader}", __name__)
+        loader.imports(request.variant, request.work)
+        copy = DeviceCopy(request.device)
     answer(
         {
             "event": "imported",
