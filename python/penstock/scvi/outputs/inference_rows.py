@@ -78,8 +78,8 @@ def rows_of(
         processes = 1
     else:
         accelerator, processes = checked_devices(options.accelerator, options.devices)
-        processes = min(processes, max(1, job.batches))
     _check_run(processes, path)
+    processes = min(processes, max(1, job.batches))
     rows = (cells.n_obs, *shape)
     with rows_file(path) as file:
         values: Any
