@@ -5,6 +5,8 @@ Each class has a counterpart of the same name in C++ (``include/penstock/error.h
 message says what must hold, which value was given, and where.
 """
 
+from typing import Self
+
 
 class PenstockError(Exception):
     """Base of all errors that Penstock raises on purpose."""
@@ -32,6 +34,13 @@ class IoError(PenstockError, OSError):
 
 class ResourceExhausted(PenstockError, MemoryError):
     """The memory budget, the disk space or the limit of open files is too small."""
+
+    def __new__(cls, *args: object) -> Self:
+        """Make an error as its other base does: `MemoryError.__new__` refuses the class.
+
+        Dask and other users of tblib call `cls.__new__` to make an error again.
+        """
+        return Exception.__new__(cls, *args)
 
 
 class Internal(PenstockError, RuntimeError):

@@ -36,6 +36,9 @@ def test_each_class(code: int, error: type[Exception], builtin: type[Exception])
     copy = pickle.loads(pickle.dumps(caught.value))
     assert type(copy) is error
     assert str(copy) == message
+    again = error.__new__(error, message)  # as tblib does, which Dask brings
+    again.__init__(message)
+    assert (type(again), str(again)) == (error, message)
 
 
 def test_all_classes_are_mapped() -> None:
