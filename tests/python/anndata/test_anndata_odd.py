@@ -33,6 +33,7 @@ def whole(source: Any, **settings: Any) -> np.ndarray:
     return np.concatenate([np.asarray(X) for X, _ in dataset])
 
 
+@pytest.mark.filterwarnings("ignore:Variable names are not unique")
 def test_a_view_that_shows_a_gene_twice(adata: anndata.AnnData) -> None:
     adata.layers["dense"] = adata.X.toarray()
     names = ["gene-1", "gene-1", "gene-2"]

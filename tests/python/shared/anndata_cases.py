@@ -100,6 +100,10 @@ def write_h5ad(adata: anndata.AnnData, path: Path, compression: str | None = Non
     return path
 
 
+#: anndata 0.13 shards arrays of zarr version 3 by itself, and before it could not.
+_FORMAT = {"auto_shard_zarr_v3": False} if hasattr(anndata.settings, "auto_shard_zarr_v3") else {}
+
+
 def write_zarr(
     adata: anndata.AnnData,
     path: Path,
@@ -110,23 +114,18 @@ def write_zarr(
 ) -> Path:
     """Write with anndata, in chunks of `chunk` elements; returns the path."""
     storage: dict[str, Any] = {} if chunk is None else {"chunks": (chunk,)}
-    before = anndata.settings.zarr_write_format
-    anndata.settings.zarr_write_format = version
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            if not storage and not settings:
-                adata.write_zarr(path)
-            else:
-                import zarr
+    with anndata.settings.override(**_FORMAT, zarr_write_format=version), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        if not storage and not settings:
+            adata.write_zarr(path)
+        else:
+            import zarr
 
-                group = zarr.open_group(str(path), mode="w", zarr_format=version)
-                anndata.io.write_elem(group, "/", adata)
-                for place in _sparse(adata):
-                    _write_matrix(group, place, adata, {**storage, **settings})
-                zarr.consolidate_metadata(str(path))
-    finally:
-        anndata.settings.zarr_write_format = before
+            group = zarr.open_group(str(path), mode="w", zarr_format=version)
+            anndata.io.write_elem(group, "/", adata)
+            for place in _sparse(adata):
+                _write_matrix(group, place, adata, {**storage, **settings})
+            zarr.consolidate_metadata(str(path))
     return path
 
 
@@ -138,7 +137,7 @@ def write_collection(
 
     group = zarr.open_group(str(path), mode="w", zarr_format=version)
     group.attrs.update({"encoding-type": "annbatch-preshuffled", "encoding-version": "0.1.0"})
-    with anndata.settings.override(zarr_write_format=version), warnings.catch_warnings():
+    with anndata.settings.override(**_FORMAT, zarr_write_format=version), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for number, dataset in enumerate(datasets):
             name = f"dataset_{number}"
