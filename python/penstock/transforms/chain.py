@@ -26,7 +26,7 @@ from penstock.experiment.labels import (
     variable_genes,
 )
 from penstock.experiment.places import as_mask
-from penstock.experiment.row_lists import is_anndata_table, selected_table
+from penstock.experiment.row_lists import is_anndata_table, rows_of_selection, selected_table
 
 Array = npt.NDArray[Any]
 
@@ -136,6 +136,8 @@ class Chain:
         """Return names or joinids of a table of pandas; of a Series of bools those by column."""
         table = selected_table(genes, "var")
         if isinstance(table, DataFrame):
+            # Refuses a table of another experiment, whose joinids are other genes.
+            rows_of_selection(self._stored[1].var, table, "SelectGenes(genes)")
             return table.read([JOINID])[JOINID].to_numpy()
         if table is not None:
             return self._of_pandas(variable_genes(table))

@@ -191,6 +191,14 @@ def test_objects_of_one_size_are_not_one_store(adata: anndata.AnnData) -> None:
     first, other = adata[:50].copy(), adata[5000:5050].copy()
     with pytest.raises(ps.InvalidArgument, match="is a selection of AnnData of 50 cells"):
         ps.Dataset(first)[ps.Dataset(other)[10:20]]
+    genes = ps.Dataset(other[:, ::-1].copy()).var
+    for choose in (
+        lambda: ps.Dataset(first, transforms=[ps.SelectGenes(genes)]),
+        lambda: ps.Dataset(first)[:, genes],
+        lambda: ps.Dataset(first, var_query=genes),
+    ):
+        with pytest.raises(ps.InvalidArgument, match="is a selection of AnnData of 50 cells"):
+            choose()
     again = ps.Dataset(first)[ps.Dataset(first.copy())[10:20]]
     assert again.obs_names.tolist() == first.obs_names[10:20].tolist()
 
