@@ -34,7 +34,7 @@ from penstock.plan.shard import Shard, check_divided_once
 from penstock.plan.shuffle_report import ShuffleReport, shuffle_report
 from penstock.plan.splits.random_split import random_split
 from penstock.plan.stats import LoaderStats, from_core
-from penstock.transforms import SelectGenes, Transform
+from penstock.transforms import Transform
 
 from . import hints
 from .anndata import cell_names, to_anndata
@@ -43,7 +43,7 @@ from .changes import changed
 from .measurements import resolve_measurements
 from .reader import Reader
 from .reprs import dataset_html, dataset_text
-from .slicing import as_places, genes_at, rows_at, split_key
+from .slicing import gene_step, rows_at, split_key
 from .source import places_of, resolve_source, with_cache
 from .torch_registration import register_with_torch
 
@@ -656,28 +656,14 @@ class Dataset:
         if genes is not None:
             if isinstance(self.reader.selection, SeveralMeasurements):
                 self.reader.selection.refuse("ds[cells, genes]")
-            part = self._with_genes(genes)
+            columns = self.reader.selection.column_joinids
+            step = gene_step(self.transforms, self.var, columns, lambda: self.var_names, genes)
+            part = self.with_settings(transforms=[*self.transforms, step])
         if cells is None:
             return part
         rows = rows_at(self.obs, cells)
         warn_of_empty_part(len(rows), self.n_obs, self.obs, cells)
         return part.with_rows(rows)
-
-    def _with_genes(self, genes: Any) -> Self:
-        columns = self.reader.selection.column_joinids
-        chosen = genes_at(self.var, columns, genes)
-        # Genes that are not stored have no joinid.
-        is_place = isinstance(chosen, list) and -1 in chosen
-        if is_place:
-            places = as_places(genes, len(columns), "genes")
-            chosen = self.var_names[places].tolist()
-        step = SelectGenes(chosen, missing="zero" if is_place else "error")
-        if any(not isinstance(each, Transform) for each in self.transforms):
-            raise InvalidArgument(
-                "ds[:, genes] would come after a Python callable of transforms=: choose the genes "
-                "first, then ds.with_settings(transforms=[…])"
-            )
-        return self.with_settings(transforms=[*self.transforms, step])
 
     @suggests(hints.SPLIT_ARGUMENTS)
     def random_split(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from penstock.experiment.labels import check_series
 from penstock.experiment.places import as_mask, slice_places
 from penstock.experiment.row_lists import selected_table
 from penstock.experiment.table_reader import FILTER_SIGNS
+from penstock.transforms import SelectGenes, Transform
 
 _CELLS = "the cells of ds[cells]"
 _GENES = "the genes of ds[cells, genes]"
@@ -113,25 +115,50 @@ def as_places(part: Any, count: int, what: str) -> npt.NDArray[np.int64] | None:
     return places
 
 
-def genes_at(var: DataFrame, columns: npt.NDArray[np.int64], genes: Any) -> Any:
-    """Return what `SelectGenes` takes for the genes of a key.
+def gene_step(
+    transforms: Iterable[Any],
+    var: DataFrame,
+    columns: npt.NDArray[np.int64],
+    names: Callable[[], npt.NDArray[Any]],
+    genes: Any,
+) -> SelectGenes:
+    """Return the step that chooses the genes of a key, after the `transforms` of a dataset.
 
     Parameters
     ----------
+    transforms : iterable
+        Steps before this one.
     var : DataFrame
         Genes, in the order of the columns of X.
     columns : ndarray of int64
         Joinids of the columns of X, -1 for a gene that is not stored.
+    names : callable
+        Returns the names of the columns of X.
     genes : object
         Places, names, a bool for each column, a filter, a table, or another selection.
 
     Raises
     ------
     InvalidArgument
-        A place is past the end, or comes twice; or a selection is of another experiment.
+        A place is past the end, or comes twice; a selection is of another experiment; or the
+        transforms end in a Python callable.
     NotFound
         The filter names a column that does not exist.
     """
+    if any(not isinstance(each, Transform) for each in transforms):
+        raise InvalidArgument(
+            "ds[:, genes] would come after a Python callable of transforms=: choose the genes "
+            "first, then ds.with_settings(transforms=[…])"
+        )
+    chosen = _genes_at(var, columns, genes)
+    if isinstance(chosen, list) and -1 in chosen:  # genes that are not stored have no joinid
+        places = as_places(genes, len(columns), _GENES)
+        return SelectGenes(names()[places].tolist(), missing="zero")
+    return SelectGenes(chosen)
+
+
+def _genes_at(var: DataFrame, columns: npt.NDArray[np.int64], genes: Any) -> Any:
+    """Return what `SelectGenes` takes for the genes of a key."""
     if isinstance(genes, str):
         return _filtered(var, columns, genes) if FILTER_SIGNS.search(genes) else [genes]
     if is_number(genes):
