@@ -131,6 +131,21 @@ def test_names_of_a_data_module(trained: tuple[pscvi.DataModule, Any]) -> None:
     assert data.load_query_model.__func__ is pscvi.DataModule.load_query_data
 
 
+@pytest.mark.parametrize("rank", [0, 1])
+def test_every_rank_infers_every_cell(
+    trained: tuple[pscvi.DataModule, Any], rank: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A model's own calls know of no ranks. `predict_dataloader` is Lightning's, which shares the cells out."""
+    data, model = trained
+    expected = pscvi.latent(model, data).values
+    monkeypatch.setenv("RANK", str(rank))
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    shares = [batch["soma_joinid"] for batch in data.predict_dataloader()]
+    assert len(torch.cat(shares)) < data.n_obs
+    found = model.get_latent_representation(dataloader=data.inference_dataloader())
+    np.testing.assert_array_equal(found, expected)
+
+
 @pytest.mark.parametrize("known", [True, False])
 def test_a_saved_model_is_loaded_for_stored_cells(
     some_genes: ps.Dataset, trained: tuple[pscvi.DataModule, Any], known: bool, tmp_path: Path

@@ -68,8 +68,13 @@ class DataLoaders:
         """Do nothing: a data module is ready when it is made."""
 
     def inference_dataloader(self, batch_size: int | None = None) -> ModelLoader:
-        """Return `predict_dataloader`, under the name that scvi-tools' own data modules have."""
-        return self.predict_dataloader(batch_size)
+        """Return all cells in stored order, on every rank, with joinids and dense X.
+
+        The name is that of scvi-tools' own data modules. It is what ``dataloader=`` of a model's own
+        methods takes: like `penstock.scvi.latent`, they give every cell also in a run of several ranks.
+        """
+        cells = self._stored(batch_size).with_settings(shard=False)
+        return ModelLoader(self._placed(cells, dense=True), self._names)
 
     def stored_batches(self, batch_size: int, first: int, end: int) -> ModelLoader:
         """Return the cells from one place in stored order to another, with sparse X, on every rank."""

@@ -80,7 +80,9 @@ class ModelFields:
             # MULTIVI's size factors are two columns in obsm of a MuData.
             is_obsm = argument == "size_factor_key" and name == "MULTIVI"
             if key is not None and (argument not in takes or is_obsm):
-                raise InvalidArgument(f"{name} takes no {argument}, got {described(key)}")
+                labels = argument == "unlabeled_category" and name == "SCVI"
+                hint = '; DataModule(cells, "SCANVI", …) takes it' if labels else ""
+                raise InvalidArgument(f"{name} takes no {argument}, got {described(key)}{hint}")
         for argument, taken in takes.items():
             if argument in keys and keys[argument] is None and taken.default is taken.empty:
                 raise InvalidArgument(f"{name} needs {argument}=")

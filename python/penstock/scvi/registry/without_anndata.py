@@ -75,7 +75,7 @@ def _told(model_class: Any, taken: str) -> str:
     return (
         f"the model has no AnnData: call penstock.scvi.latent, normalized, elbo{calls and ', '}{calls} with "
         "its data module. Or give the call adata=, such as Dataset.to_anndata() of a selection, or, if it "
-        "takes one, dataloader=data.predict_dataloader()"
+        "takes one, dataloader=data.inference_dataloader()"
     )
 
 
