@@ -15,6 +15,7 @@ from penstock.epochs.iterator import EpochProgress
 from penstock.errors import InvalidArgument
 from penstock.experiment.data_frame import JOINID, DataFrame
 from penstock.experiment.labels import OBS_NAME_COLUMNS
+from penstock.experiment.row_lists import is_anndata_table
 from penstock.plan.measurements import SeveralMeasurements
 from penstock.plan.planner import Planner
 from penstock.plan.selection import Selection
@@ -54,7 +55,19 @@ def to_anndata(cells: Cells, max_size: int | str) -> Any:
 
         var = pd.DataFrame(index=names)
     var.index = names
+    if is_anndata_table(selection.obs):
+        obs, var = _as_stored(obs), _as_stored(var)
     return anndata.AnnData(_read_x(cells, most), obs, var)
+
+
+def _as_stored(table: Any) -> Any:
+    """Return obs or var of an AnnData without what it does not store: row numbers, and its index as a column."""
+    made = [
+        name
+        for name in (JOINID, "obs_names", "var_names")
+        if name in table and (name == JOINID or list(table[name]) == list(table.index))
+    ]
+    return table.drop(columns=made)
 
 
 def _read_x(cells: Cells, most: int) -> Any:

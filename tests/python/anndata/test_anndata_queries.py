@@ -246,6 +246,22 @@ def test_to_anndata_has_the_names(source: Any, adata: anndata.AnnData) -> None:
     assert made.obs_names.tolist() == wanted.obs_names.tolist()
     assert made.var_names.tolist() == wanted.var_names.tolist()
     assert (made.X != wanted.X).nnz == 0
+    # No column that the AnnData does not have: not its index, not the numbers of rows.
+    assert made.obs.columns.tolist() == wanted.obs.columns.tolist()
+    assert made.var.columns.tolist() == wanted.var.columns.tolist()
+
+
+def test_names_in_another_order_are_told(source: Any, adata: anndata.AnnData) -> None:
+    genes = list(adata.var_names[::-1])
+    with pytest.warns(UserWarning, match="in the order of the file") as told:
+        dataset = ps.Dataset(source, var_query=genes)
+    assert told[0].filename == __file__
+    assert dataset.var_names.tolist() == genes[::-1]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        ps.Dataset(source, var_query=genes[::-1])
+        ps.Dataset(source, var_query=np.arange(3)[::-1])
+        assert ps.Dataset(source)[:, genes].var_names.tolist() == genes
 
 
 def test_matrices_by_genes_are_refused_with_the_way_out(

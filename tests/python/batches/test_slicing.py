@@ -36,7 +36,7 @@ def same(ours: ps.Dataset, theirs: anndata.AnnData) -> None:
     read = ours.to_anndata()
     assert read.shape == theirs.shape
     assert (read.X != theirs.X).nnz == 0
-    assert read.obs["soma_joinid"].tolist() == theirs.obs["soma_joinid"].tolist()
+    assert ours.obs.soma_joinid.tolist() == theirs.obs["soma_joinid"].tolist()
     assert read.var_names.tolist() == theirs.var_names.tolist()
     assert read.obs_names.tolist() == theirs.obs_names.tolist() == ours.obs_names.tolist()
 
