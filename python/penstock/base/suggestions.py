@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import functools
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import ParamSpec, TypeVar
 
 #: Less alike names are different words, such as "backed" and "balance".
@@ -61,8 +61,8 @@ def suggests(
 
         @functools.wraps(function)
         def checked(*args: P.args, **kwargs: P.kwargs) -> R:
-            for name in kwargs.keys() - keywords:
-                raise TypeError(unknown_argument(shown, name, keywords, words))
+            if unknown := [name for name in kwargs if name not in keywords]:
+                raise TypeError(unknown_arguments(shown, unknown, keywords, words))
             return function(*args, **kwargs)
 
         return checked
@@ -70,9 +70,18 @@ def suggests(
     return decorate
 
 
-def unknown_argument(
-    called: str, name: str, choices: Iterable[str], instead: Mapping[str, str]
+def unknown_arguments(
+    called: str, names: Sequence[str], choices: Iterable[str], instead: Mapping[str, str]
 ) -> str:
-    """Return the message about an argument that a function does not have."""
-    hint = f"; use {instead[name]}" if name in instead else did_you_mean(name, choices)
-    return f"{called}() has no argument {name!r}{hint}"
+    """Return the message about arguments that a function does not have, all at once."""
+    hints = [
+        f"use {instead[name]}" if name in instead else did_you_mean(name, choices).strip("; ")
+        for name in names
+    ]
+    if len(names) == 1:
+        return f"{called}() has no argument {names[0]!r}" + (f"; {hints[0]}" if hints[0] else "")
+    lines = [
+        f"\n  {name}=" + (f": {hint}" if hint else "")
+        for name, hint in zip(names, hints, strict=True)
+    ]
+    return f"{called}() does not have these arguments:{''.join(lines)}"

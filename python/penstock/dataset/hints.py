@@ -64,11 +64,11 @@ ARGUMENTS = {
     "X_layer": "layer=",
     "X_name": "layer=",
     "batch_key": "obs_columns=[…] or encoders=[ps.LabelEncoder(…)]",
-    "cells": "obs_query=",
+    "cells": "obs_query=[names] or a filter",
     "classes": "encoders=[ps.LabelEncoder(column, classes=…)]",
     "collate_fn": "transforms=[…] for X, or penstock.dataloader(ds, collate_fn=…) for (X, obs)",
     "filter": "obs_query=",
-    "genes": "var_query=",
+    "genes": "var_query=[names], or ds[:, names]",
     "label": "encoders=[ps.LabelEncoder(column)]",
     "label_key": "encoders=[ps.LabelEncoder(column)]",
     "labels": "encoders=[ps.LabelEncoder(column)]",
@@ -83,7 +83,9 @@ ARGUMENTS = {
     "method": "sparse='csr' or sparse='coo'",
     "n_top_genes": "ps.highly_variable_genes(ds, n_top_genes=…), and var_query= or ds[:, hvg]",
     "normalize": _TRANSFORMS,
+    "normalize_total": _TRANSFORMS,
     "num_workers": "penstock.dataloader(ds, num_workers=…); threads= sets the engine's threads",
+    "obs": "obs_columns=[…] for what comes with a batch, obs_query= for which cells",
     "obs_cols": "obs_columns=",
     "obs_column_names": "obs_columns=",
     "obs_filter": "obs_query=",
@@ -130,7 +132,7 @@ OF_A_DATASET = {
     **{
         name: f"a Dataset with {instead}"
         for name, instead in ARGUMENTS.items()
-        if instead in ("layer=", "measurement=", "obs_query=", "var_query=")
+        if instead.startswith(("layer=", "measurement=", "obs_query=", "var_query="))
     },
 }
 #: Arguments of `Dataset.to_anndata` that people try.

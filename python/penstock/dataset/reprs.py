@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 from penstock.base.text import aligned, count, plural, size, table_html, title_html
 from penstock.errors import PenstockError
 from penstock.plan.measurements import SeveralMeasurements
 from penstock.plan.selection import Selection
 from penstock.plan.x_array import XArray
+from penstock.transforms import NormalizeTotal, SelectGenes
 
 from .reader import Reader
 
@@ -88,14 +92,25 @@ def _x_rows(reader: Reader) -> list[tuple[str, str]]:
     """Return type and transforms of X, or of X of each measurement."""
     arrays = reader.planner.arrays
     rows = []
-    for name, array in arrays.items() if isinstance(arrays, dict) else [(None, arrays)]:
+    named = arrays.items() if isinstance(arrays, dict) else [(None, arrays)]
+    for (name, array), selection in zip(named, _selections(reader), strict=True):
         of = "" if name is None else f" {name}"
         rows.append((f"X{of}", _x_text(reader, array)))
         steps = () if array.chain is None else array.chain.steps
         names = [getattr(step, "__name__", type(step).__name__) for step in steps]
         if names:
-            rows.append((f"transforms{of}", ", ".join(names)))
+            rows.append((f"transforms{of}", ", ".join(names) + _totals(selection, steps)))
     return rows
+
+
+def _totals(selection: Selection, steps: Sequence[Any]) -> str:
+    """Return what `NormalizeTotal` divides by, where that is not the total of all genes."""
+    chosen = len(selection.genes) < len(selection.experiment.var(selection.measurement))
+    for step in steps:
+        if isinstance(step, NormalizeTotal) and chosen:
+            return "; totals are of the chosen genes"
+        chosen = chosen or isinstance(step, SelectGenes)
+    return ""
 
 
 def _x_text(reader: Reader, array: XArray) -> str:

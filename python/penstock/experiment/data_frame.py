@@ -39,7 +39,6 @@ _OF_PANDAS = frozenset(
         "describe",
         "drop",
         "dropna",
-        "dtypes",
         "empty",
         "eq",
         "fillna",
@@ -135,6 +134,11 @@ class DataFrame(TableReader):
             pandas is not installed.
         """
         return self[: checked_int("n", n, least=0)].to_pandas()
+
+    @property
+    def dtypes(self) -> pd.Series[Any]:
+        """Types of the columns as `to_pandas` gives them: a pandas Series by column name."""
+        return self[:0].to_pandas().dtypes
 
     def unique(self, column: str) -> npt.NDArray[Any]:
         """Return the values that occur in a column, sorted, without missing ones.

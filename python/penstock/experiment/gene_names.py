@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy.typing as npt
 
 from penstock import _core
-from penstock.base.validation import checked_text
+from penstock.base.validation import checked_text, described
+from penstock.errors import InvalidArgument
 
 from .data_frame import JOINID, DataFrame
 from .labels import VAR_NAME_COLUMNS
@@ -39,6 +41,11 @@ class GeneNames:
         """
         wanted = self.chosen if column is None else column
         if wanted is not None:
+            if not isinstance(wanted, str) and isinstance(wanted, Iterable):
+                raise InvalidArgument(
+                    f"var_names is the column of var that names genes, got {described(wanted)}; "
+                    "var_query=[names] or ds[:, names] choose genes"
+                )
             name = checked_text("the column of gene names", wanted)
             return self.var.checked_columns([name], "the column of gene names")[0]
         return next(iter(self.usual()), JOINID)

@@ -42,6 +42,16 @@ _ARGUMENTS = {
 _FILTER_PREFIX = "value_filter: "
 
 
+class ColumnNames(list[str]):
+    """Names of columns, a list with the methods of a pandas Index that people call to get one."""
+
+    def tolist(self) -> list[str]:
+        """Return a plain list."""
+        return list(self)
+
+    to_list = tolist
+
+
 class TableReader:
     """Columns and rows of a table; `DataFrame` has the methods for people."""
 
@@ -68,9 +78,9 @@ class TableReader:
         return self._core.uri
 
     @property
-    def columns(self) -> list[str]:
-        """Names of the columns, as stored."""
-        return [column.name for column in self._core.columns]
+    def columns(self) -> ColumnNames:
+        """Names of the columns, as stored: a list of str."""
+        return ColumnNames(column.name for column in self._core.columns)
 
     @property
     def schema(self) -> list[_core.ColumnInfo]:

@@ -231,10 +231,13 @@ def _expected_deviation(
             wider = next(
                 (each for each in _SPANS if each > span and _fits(loess, x, y, each)), None
             )
+            text = (
+                b"".join(each for each in error.args if isinstance(each, bytes)).decode() or error
+            )
             way_out = "choose batches with more cells" if wider is None else f"span={wider} works"
             raise InvalidArgument(
                 f"the loess fit of variance on mean failed on the genes that vary, {int(varies.sum())} "
-                f"of them, with span={span}: {error}; {way_out}"
+                f"of them, with span={span}: {text}; {way_out}"
             ) from None
 
 

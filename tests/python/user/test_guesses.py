@@ -122,6 +122,14 @@ def test_every_hint_names_what_exists(ds: ps.Dataset, path: str) -> None:
         ({"normalize": True}, "transforms=[ps.NormalizeTotal(1e4), ps.Log1p()]"),
         ({"max_memory": "1GB"}, "memory_budget='2GiB'"),
         ({"nothing_like_it": 1}, "no argument 'nothing_like_it'"),
+        ({"obs": ["sex"]}, "use obs_columns=[…]"),
+        (
+            {"normalize_total": 1e4, "batchsize": 64, "nothing_like_it": 1},
+            "does not have these arguments:\n"
+            "  normalize_total=: use transforms=[ps.NormalizeTotal(1e4), ps.Log1p()]\n"
+            "  batchsize=: did you mean 'batch_size'?\n"
+            "  nothing_like_it=",
+        ),
     ],
 )
 def test_arguments_of_a_dataset(path: str, arguments: dict[str, Any], says: str) -> None:
@@ -148,6 +156,28 @@ def test_arguments_of_a_dataset(path: str, arguments: dict[str, Any], says: str)
 def test_arguments_of_functions(ds: ps.Dataset, call: Any, says: str) -> None:
     with pytest.raises(TypeError, match=re.escape(says)):
         call(ds)
+
+
+def test_genes_are_no_names_of_a_column(path: str) -> None:
+    with pytest.raises(ps.InvalidArgument, match=r"var_query=\[names\] or ds\[:, names\]"):
+        ps.Dataset(path, var_names=["ENSG1", "ENSG2"])
+
+
+def test_columns_and_types_are_those_of_pandas(ds: ps.Dataset) -> None:
+    table = ds.obs.to_pandas()
+    assert ds.obs.columns.tolist() == ds.obs.columns.to_list() == table.columns.tolist()
+    assert ds.obs.dtypes.map(str).equals(table.dtypes.map(str))
+    assert ds.var.dtypes.map(str).equals(ds.var.to_pandas().dtypes.map(str))
+
+
+def test_repr_says_what_totals_are_of(ds: ps.Dataset) -> None:
+    normalized = [ps.NormalizeTotal(), ps.Log1p()]
+    of_all = ds.with_settings(transforms=normalized)[:, :5]
+    assert "NormalizeTotal, Log1p, SelectGenes\n" in repr(of_all)
+    of_some = ps.Dataset(ds.experiment, var_query=ds.var_names[:5], transforms=normalized)
+    assert "NormalizeTotal, Log1p; totals are of the chosen genes\n" in repr(of_some)
+    first = ds.with_settings(transforms=[ps.SelectGenes(ds.var_names[:5]), *normalized])
+    assert "Log1p; totals are of the chosen genes\n" in repr(first)
 
 
 def test_settings_are_read_and_not_written(ds: ps.Dataset) -> None:
