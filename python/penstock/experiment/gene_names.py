@@ -39,7 +39,7 @@ class GeneNames:
         InvalidArgument, NotFound
             The column does not exist.
         """
-        wanted = self.chosen if column is None else column
+        wanted: object = self.chosen if column is None else column
         if wanted is not None:
             if not isinstance(wanted, str) and isinstance(wanted, Iterable):
                 raise InvalidArgument(
