@@ -55,7 +55,7 @@ struct Scalar {
 };
 
 #if PENSTOCK_X86_PATHS
-#define PENSTOCK_CRC __attribute__((target("sse4.2")))
+#define PENSTOCK_CRC __attribute__((target("sse4.2,crc32")))
 struct Instruction {
   PENSTOCK_CRC static uint32_t word(uint32_t crc, uint64_t bits) noexcept {
     return static_cast<uint32_t>(_mm_crc32_u64(crc, bits));
