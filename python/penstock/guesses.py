@@ -18,7 +18,10 @@ _INSTEAD = {
     "experiment_dataloader": "use ps.dataloader(ds)",
     "from_anndata": _READ.format(what="adata"),
     "from_h5ad": _READ.format(what="'cells.h5ad'"),
-    "get_anndata": "use ps.Dataset(…).to_anndata()",
+    "get_anndata": (
+        "use ps.Dataset(exp, obs_query=…, var_query=…).to_anndata(obs_columns=[…]), or "
+        "penstock.compat.census.get_anndata, which has the Census's arguments"
+    ),
     "get_obs": "ps.open_census(organism).obs.to_pandas(columns=[…], value_filter=…)",
     "get_var": "ps.open_census(organism).var().to_pandas(columns=[…], value_filter=…)",
     "hvg": "use ps.highly_variable_genes(ds)",
@@ -30,7 +33,7 @@ _INSTEAD = {
     "pl": "plots of cells are scanpy's: sc.pl, of ps.Dataset(…).to_anndata()",
     "pp": (
         "transforms=[ps.NormalizeTotal(), ps.Log1p()] normalise batches, and "
-        "ps.highly_variable_genes(ds) finds genes"
+        "ps.highly_variable_genes(ds) finds genes; ps.gene_statistics(ds) has means and variances"
     ),
     "predict": "ps.map_batches(model, ds) gives a row for each cell, in the order of ds.obs",
     "read": _READ.format(what="path"),

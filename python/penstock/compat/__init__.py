@@ -12,7 +12,11 @@ _MODULES = ("census", "tiledbsoma_ml")
 def __getattr__(name: str) -> _Any:
     if name in _MODULES:
         return _import_module(f"{__name__}.{name}")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    text = f"module {__name__!r} has no attribute {name!r}"
+    for module in _MODULES:
+        if name in dir(_import_module(f"{__name__}.{module}")):
+            raise AttributeError(f"{text}: it is in {__name__}.{module}")
+    raise AttributeError(f"{text}; it has {' and '.join(_MODULES)}, named after the loaders")
 
 
 def __dir__() -> list[str]:

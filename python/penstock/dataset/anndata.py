@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -26,7 +27,7 @@ from .cells import Cells
 _BATCH_SIZE = 1024
 
 
-def to_anndata(cells: Cells, max_size: int | str) -> Any:
+def to_anndata(cells: Cells, max_size: int | str, obs_columns: Sequence[str] | None) -> Any:
     """Read all cells into memory; see `Dataset.to_anndata`."""
     most = parse_memory_size("max_size", max_size)
     selection = cells.planner.selection
@@ -39,11 +40,15 @@ def to_anndata(cells: Cells, max_size: int | str) -> Any:
             "Scale(mean=) and RankTokens with with_settings(transforms=…), and scale the result with "
             "scanpy"
         )
+    if obs_columns is not None:
+        columns = selection.obs.checked_columns(obs_columns, "obs_columns")
+    else:
+        columns = selection.obs.columns
     _check_size(selection, _expected_bytes(cells.planner), most, "about ")
     require("pandas", "scipy", "anndata", extra="anndata")
     import anndata
 
-    obs = selection.obs.to_pandas()
+    obs = selection.obs.to_pandas(columns)
     for column in obs:  # as of adata[cells].copy()
         if obs[column].dtype == "category":
             obs[column] = obs[column].cat.remove_unused_categories()
@@ -56,7 +61,7 @@ def to_anndata(cells: Cells, max_size: int | str) -> Any:
         var = pd.DataFrame(index=names)
     var.index = names
     if is_anndata_table(selection.obs):
-        obs, var = _as_stored(obs), _as_stored(var)
+        obs, var = (obs if obs_columns is not None else _as_stored(obs)), _as_stored(var)
     return anndata.AnnData(_read_x(cells, most), obs, var)
 
 

@@ -596,17 +596,21 @@ class Dataset:
         raise InvalidArgument("no cell is selected, so there is nothing to show")
 
     @suggests(hints.TO_ANNDATA)
-    def to_anndata(self, max_size: int | str = "2GiB") -> Any:
+    def to_anndata(
+        self, max_size: int | str = "2GiB", obs_columns: Sequence[str] | None = None
+    ) -> Any:
         """Read all selected cells into memory as an AnnData.
 
         Each cell comes once, ascending by joinid, regardless of rank, sampling and shuffle. X is
-        CSR in the dtype of the dataset (float32 for half dtypes), after its transforms. obs and var
-        have all stored columns. Encoders are ignored.
+        CSR in the dtype of the dataset (float32 for half dtypes), after its transforms. var has all
+        stored columns. Encoders, and the columns that come with batches, are ignored.
 
         Parameters
         ----------
         max_size : int or str, default "2GiB"
             Memory that X may take, in bytes or as text.
+        obs_columns : sequence of str, optional
+            Columns of obs, in this order; by default all that are stored.
 
         Returns
         -------
@@ -619,10 +623,12 @@ class Dataset:
         InvalidArgument
             X would exceed `max_size` (the message says its size), or the transforms do not make a
             sparse matrix.
+        NotFound
+            A column does not exist.
         MissingPackage
             anndata, pandas or scipy is not installed.
         """
-        return to_anndata(self.reader.cells, max_size)
+        return to_anndata(self.reader.cells, max_size, obs_columns)
 
     # Parts
 
@@ -807,4 +813,8 @@ ARGUMENTS = list(inspect.signature(Dataset).parameters)
 
 class _ByName(dict[str, Encoder]):
     def __missing__(self, key: object) -> Encoder:
+        if not self:
+            raise KeyError(
+                f"no encoder {key!r}: give the Dataset encoders=[penstock.LabelEncoder({key!r})]"
+            )
         raise KeyError(f"no encoder {key!r}; encoders go by name: {', '.join(map(repr, self))}")

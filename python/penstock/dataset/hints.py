@@ -35,6 +35,10 @@ _ATTRIBUTES = {
     "n_genes": "ds.n_vars is the number of genes",
     "num_classes": "len(ds.encoders[name].classes_) is the number of classes",
     "obs_keys": "ds.obs.columns has the columns of obs",
+    "obs_encoders": (
+        "encoders=[ps.LabelEncoder(column)] of the Dataset makes codes, and ds.encoders[column] "
+        "turns them back"
+    ),
     "query": _CHOSEN,
     "raw": "layer='raw' reads it",
     "sample": "ds.random_split(n, ds.n_obs - n)[0] has n random cells",

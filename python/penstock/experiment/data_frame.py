@@ -57,7 +57,6 @@ _OF_PANDAS = frozenset(
         "iterrows",
         "itertuples",
         "join",
-        "keys",
         "loc",
         "map",
         "max",
@@ -134,6 +133,10 @@ class DataFrame(TableReader):
             pandas is not installed.
         """
         return self[: checked_int("n", n, least=0)].to_pandas()
+
+    def keys(self) -> list[str]:
+        """Return the names of the columns."""
+        return self.columns
 
     @property
     def dtypes(self) -> pd.Series[Any]:

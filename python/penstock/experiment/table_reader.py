@@ -100,7 +100,10 @@ class TableReader:
         """(rows, columns)."""
         return len(self), len(self._core.columns)
 
-    @suggests(_ARGUMENTS, "DataFrame.read")
+    @suggests(
+        {**_ARGUMENTS, "column_names": "to_pandas(columns=[…], value_filter=…), which gives a table"},
+        "DataFrame.read",
+    )
     def read(
         self,
         columns: Sequence[str] | str | None = None,

@@ -8,6 +8,7 @@ import warnings
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import penstock as ps
 import pytest
 from penstock.base import suggestions
@@ -38,6 +39,7 @@ def ds(path: str) -> ps.Dataset:
         ("open_soma", "ps.open_census(organism, census_version=…)"),
         ("get_obs", "obs.to_pandas(columns=[…], value_filter=…)"),
         ("mean_variance", "ps.gene_statistics(ds)"),
+        ("get_anndata", "penstock.compat.census.get_anndata"),
         ("Datasets", "did you mean 'Dataset'"),
     ],
 )
@@ -150,12 +152,36 @@ def test_arguments_of_a_dataset(path: str, arguments: dict[str, Any], says: str)
         (lambda ds: ds.to_anndata(transforms=[]), "use a Dataset with transforms="),
         (lambda ds: ps.highly_variable_genes(ds, value_filter="a"), "a Dataset with obs_query="),
         (lambda ds: ds.obs.to_pandas(column_names=["sex"]), "to_pandas() has no argument"),
-        (lambda ds: ds.obs.read(column_names=["sex"]), "use columns="),
+        (lambda ds: ds.obs.read(column_names=["sex"]), "use to_pandas(columns=[…]"),
     ],
 )
 def test_arguments_of_functions(ds: ps.Dataset, call: Any, says: str) -> None:
     with pytest.raises(TypeError, match=re.escape(says)):
         call(ds)
+
+
+def test_an_anndata_of_some_columns(ds: ps.Dataset) -> None:
+    some = ds[:5].to_anndata(obs_columns=["sex", "cell_type"])
+    assert some.obs.columns.tolist() == ["sex", "cell_type"]
+    pd.testing.assert_frame_equal(some.obs, ds[:5].to_anndata().obs[["sex", "cell_type"]])
+    with pytest.raises(ps.NotFound, match="did you mean 'cell_type'"):
+        ds.to_anndata(obs_columns=["cell_typ"])
+
+
+def test_codes_that_were_not_asked_for(ds: ps.Dataset) -> None:
+    with pytest.raises(KeyError, match=re.escape("encoders=[penstock.LabelEncoder('cell_type')]")):
+        ds.encoders["cell_type"]
+    with pytest.raises(AttributeError, match=re.escape("encoders=[ps.LabelEncoder(column)]")):
+        _ = ds.obs_encoders
+
+
+def test_names_of_other_loaders_say_where_they_are() -> None:
+    with pytest.raises(AttributeError, match=r"it is in penstock\.compat\.tiledbsoma_ml$"):
+        _ = ps.compat.ExperimentDataset
+    with pytest.raises(AttributeError, match=r"it is in penstock\.compat\.census$"):
+        _ = ps.compat.get_anndata
+    with pytest.raises(AttributeError, match="it has census and tiledbsoma_ml"):
+        _ = ps.compat.nothing_like_it
 
 
 def test_genes_are_no_names_of_a_column(path: str) -> None:
@@ -166,6 +192,7 @@ def test_genes_are_no_names_of_a_column(path: str) -> None:
 def test_columns_and_types_are_those_of_pandas(ds: ps.Dataset) -> None:
     table = ds.obs.to_pandas()
     assert ds.obs.columns.tolist() == ds.obs.columns.to_list() == table.columns.tolist()
+    assert list(ds.obs.keys()) == list(table.keys())
     assert ds.obs.dtypes.map(str).equals(table.dtypes.map(str))
     assert ds.var.dtypes.map(str).equals(ds.var.to_pandas().dtypes.map(str))
 
