@@ -47,7 +47,7 @@ class StoredAxis final : public NumberedTable {
       columns_.find(name)->second->add_ranges(begin, end, ranges);
     }
     if (ranges.empty()) return;
-    ranges[0].array->store().will_open(group_->path());  // one list for all columns
+    group_->will_read();
     chunked::announce_ranges(ranges);
   }
 

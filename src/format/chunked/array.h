@@ -132,6 +132,10 @@ class Group {
   /// Null if there is no group of that name. Names may have slashes.
   virtual std::shared_ptr<const Group> group(const std::string& name) const = 0;
   virtual ArrayPtr array(const std::string& name) const = 0;  ///< null if there is none
+
+  /// Announces that most of its arrays will be read. Lists a remote folder once, and does nothing
+  /// for members that lie in one file.
+  virtual void will_read() const {}
 };
 
 using GroupPtr = std::shared_ptr<const Group>;

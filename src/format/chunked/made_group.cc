@@ -19,4 +19,8 @@ ArrayPtr MadeGroup::array(const std::string& name) const {
   return other_ && !groups_.contains(name) ? other_->array(name) : nullptr;
 }
 
+void MadeGroup::will_read() const {
+  if (other_) other_->will_read();
+}
+
 }  // namespace penstock::format::chunked

@@ -26,6 +26,7 @@ class MadeGroup final : public Group {
   std::vector<std::string> members() const override;
   GroupPtr group(const std::string& name) const override;
   ArrayPtr array(const std::string& name) const override;
+  void will_read() const override;
 
  private:
   const std::string path_;

@@ -42,6 +42,8 @@ class ZarrGroup final : public chunked::Group {
                                        documents_->array_document(below(name)));
   }
 
+  void will_read() const override { documents_->store()->will_open(path_); }
+
  private:
   std::string below(const std::string& name) const {
     return node_.empty() ? name : node_ + "/" + name;

@@ -15,6 +15,7 @@ from typing import Any
 
 import anndata
 import numpy as np
+import pandas as pd
 import penstock as ps
 import pytest
 from anndata_cases import random_anndata, write_h5ad, write_zarr
@@ -91,7 +92,12 @@ def test_a_file_on_a_web_server_needs_no_index(folder: Path, tmp_path: Path) -> 
     names = ("plain.h5ad", "gzip.h5ad", "cells.zarr.zip", "cells.h5mu/mod/rna", "cells.h5mu/rna")
     with bare_environment(tmp_path), fault_proxy(folder=tmp_path) as proxy:
         for name in names:
-            assert batches(source=f"{proxy.url}/{name}") == batches(source=tmp_path / name)
+            query = {"obs_query": "n_genes > 5000"} if "h5mu" not in name else {}
+            url = f"{proxy.url}/{name}"
+            assert batches(source=url, **query) == batches(source=tmp_path / name, **query)
+            there, here = ps.Dataset(url, **query), ps.Dataset(tmp_path / name, **query)
+            pd.testing.assert_frame_equal(there.obs.to_pandas(), here.obs.to_pandas())
+            pd.testing.assert_frame_equal(there.var.to_pandas(), here.var.to_pandas())
         asked = " ".join(str(request) for request in proxy.requests)
         assert "penstock-index" not in asked
         with pytest.raises(ps.NotFound, match=r"no group 'atac', in .*cells\.h5mu"):
