@@ -106,7 +106,7 @@ def warn_of_order(genes: DataFrame, var_query: object) -> None:
     if isinstance(var_query, str) or hasattr(var_query, "columns"):
         return
     wanted = list(var_query) if isinstance(var_query, Iterable) else []
-    if not all(isinstance(name, str) for name in wanted):
+    if not wanted or not all(isinstance(name, str) for name in wanted):
         return
     for column in name_columns(genes):
         stored = genes.read([column])[column].to_numpy().tolist()
