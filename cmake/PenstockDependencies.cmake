@@ -38,8 +38,8 @@ penstock_module(ZSTD libzstd libzstd-dev)
 penstock_module(LZ4 liblz4 liblz4-dev)
 penstock_module(ZLIB zlib zlib1g-dev)
 penstock_module(DEFLATE libdeflate libdeflate-dev)
-# Debian ships CRoaring without pkg-config data; its CMake package exports the plain target `roaring`.
-penstock_package(roaring roaring libroaring-dev)
+# Debian ships CRoaring without pkg-config data.
+penstock_package(roaring roaring::roaring libroaring-dev)
 penstock_module(CRYPTO libcrypto libssl-dev)
 # HTTP and S3: transfers, listings, and the JSON of manifests and metadata services.
 penstock_module(CURL libcurl libcurl4-openssl-dev)
