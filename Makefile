@@ -15,6 +15,8 @@
 #              each in a venv of its own: PYTHON=python3.13 WITH='pandas>=3' TESTS=tests/python/stores/test_tables.py
 # make test-peers  our Python tests of `penstock bench` beside the loaders it compares, each installed in build/bench/peers
 # make test-scalar  the C++ tests of what has vector paths, without them
+# make wheels  wheels for Linux in build/wheels/dist, with all libraries inside: ARCHES="x86_64 aarch64"
+# make test-wheel  the Python tests with such a wheel in fresh environments, and bare Debian systems (needs root)
 #
 # Each sets up what it needs from a clean clone: system packages by apt (root) and .venv.
 # Settings: PYTHON (3.11 to 3.13), NEWER_PYTHONS (programs, those of test-all), TORCH, TORCH_INDEX, JOBS, CMAKE_ARGS, TESTS.
@@ -45,7 +47,7 @@ export CCACHE_NOHASHDIR := 1
 
 .PHONY: help demo demo-scvi docs test test-all check bench bench-picture bench-tiledbsoma fuzz sanitize system install test-cpp test-asan test-tsan \
         test-scalar test-fuzz test-install test-python test-newest test-oldest test-peers test-peer-suites \
-        format stubs clean
+        wheels test-wheel format stubs clean
 
 help:
 	@sed -n '/^# make/s/^# //p' Makefile
@@ -207,6 +209,20 @@ test-peers: install
 test-peer-suites: install
 	@[ -n "$(PEER_TESTS_OF)" ] || echo "the peers' own suites are left out: PEER_TESTS_OF names no checkout"
 	for tests in $(PEER_TESTS_OF); do $(BIN)/python tools/peer_tests.py "$$tests"; done
+
+# --- wheels. No part of `make test` or `make test-all`: the libraries inside are downloaded, and compile for minutes.
+
+WHEELS := $(CURDIR)/build/wheels
+ARCHES ?= x86_64
+wheels: system
+	for arch in $(ARCHES); do JOBS=$(JOBS) tools/wheels/make_wheels.sh $(WHEELS) $$arch; done
+
+# PYTHONS are programs; each has the tests of TESTS in an environment of its own.
+PYTHONS ?= python3.11 $(NEWER_PYTHONS)
+test-wheel: wheels install
+	for python in $(PYTHONS); do JOBS=$(JOBS) tools/wheels/test_wheel.sh $(WHEELS) $$python $(TEST_CHOICE) $(TESTS); done
+	$(BIN)/python tools/wheels/same_results.py $(WHEELS)/venv-python3.11/bin/python
+	for suite in bookworm trixie; do tools/wheels/test_bare.sh $(WHEELS) $$suite; done
 
 stubs: install
 	$(BIN)/python tools/make_stubs.py

@@ -101,7 +101,10 @@ class TableReader:
         return len(self), len(self._core.columns)
 
     @suggests(
-        {**_ARGUMENTS, "column_names": "to_pandas(columns=[…], value_filter=…), which gives a table"},
+        {
+            **_ARGUMENTS,
+            "column_names": "to_pandas(columns=[…], value_filter=…), which gives a table",
+        },
         "DataFrame.read",
     )
     def read(
