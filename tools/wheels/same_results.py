@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import penstock as ps
 
@@ -20,7 +21,7 @@ def digests(folder: Path) -> dict[str, str]:
     for name in ("pbmc3k", "census-like"):
         for form in ("soma", "h5ad", "zarr"):
             path = ps.example(name, format=form)
-            kinds = {
+            kinds: dict[str, dict[str, Any]] = {
                 "dense": {},
                 "sparse": {"sparse": "csr", "shuffle": "global"},
                 "log": {"transforms": [ps.NormalizeTotal(), ps.Log1p()]},
