@@ -14,7 +14,7 @@ from penstock.base.text import plural, size
 from penstock.base.validation import parse_memory_size
 from penstock.epochs.iterator import EpochProgress
 from penstock.errors import InvalidArgument
-from penstock.experiment.data_frame import JOINID, DataFrame
+from penstock.experiment.data_frame import JOINID, DataFrame, without_unused_categories
 from penstock.experiment.labels import OBS_NAME_COLUMNS
 from penstock.experiment.row_lists import is_anndata_table
 from penstock.plan.measurements import SeveralMeasurements
@@ -48,10 +48,7 @@ def to_anndata(cells: Cells, max_size: int | str, obs_columns: Sequence[str] | N
     require("pandas", "scipy", "anndata", extra="anndata")
     import anndata
 
-    obs = selection.obs.to_pandas(columns)
-    for column in obs:  # as of adata[cells].copy()
-        if obs[column].dtype == "category":
-            obs[column] = obs[column].cat.remove_unused_categories()
+    obs = without_unused_categories(selection.obs.to_pandas(columns))  # as of adata[cells].copy()
     obs.index = cell_names(selection.obs)
     var = selection.var.to_pandas()
     names = selection.var_names.astype(str)

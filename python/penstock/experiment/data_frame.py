@@ -204,10 +204,7 @@ class DataFrame(TableReader):
         names = self.checked_columns(columns)
         if not names:
             raise InvalidArgument("value_counts needs a column or more")
-        frame = self.to_pandas(names)
-        for name in names:
-            if frame[name].dtype == "category":
-                frame[name] = frame[name].cat.remove_unused_categories()
+        frame = without_unused_categories(self.to_pandas(names))
         if isinstance(columns, str):
             return frame[names[0]].value_counts(**how)
         counts = frame.value_counts(**how)
@@ -220,8 +217,9 @@ class DataFrame(TableReader):
         ----------
         key : str, list of str, slice, or array of bool
             ``obs["cell_type"]`` is a pandas Series and ``obs[["cell_type", "sex"]]`` a pandas
-            DataFrame. ``obs[:10]`` and ``obs[obs["sex"] == "male"]`` are tables of those rows, of
-            which nothing is read yet.
+            DataFrame, of a part of the rows without the categories that no row has, as in an AnnData.
+            ``obs[:10]`` and ``obs[obs["sex"] == "male"]`` are tables of those rows, of which nothing is
+            read yet.
 
         Raises
         ------
@@ -232,11 +230,11 @@ class DataFrame(TableReader):
         """
         if isinstance(key, str):
             (name,) = self.checked_columns([key], "column")
-            return self.to_pandas([name])[name]
+            return self._columns([name])[name]
         if isinstance(key, slice):
             return self._at(slice_places(key, len(self), f"rows of {self._kind}[…]"), key)
         if isinstance(key, list) and all(isinstance(each, str) for each in key):
-            return self.to_pandas(key)
+            return self._columns(key)
         mask = as_mask(key)
         if mask is None:
             raise InvalidArgument(
@@ -250,6 +248,12 @@ class DataFrame(TableReader):
             )
         mask = of_table(self, key, mask, f"the key of {self._kind}[…]")
         return self._at(np.flatnonzero(mask), key)
+
+    def _columns(self, names: list[str]) -> pd.DataFrame:
+        frame = self.to_pandas(names)
+        if self._selection is None or len(self._selection) == self._core.row_count():
+            return frame
+        return without_unused_categories(frame)
 
     def __setitem__(self, key: Any, value: Any) -> None:
         raise TypeError(
@@ -319,6 +323,14 @@ class DataFrame(TableReader):
             f"{self._kind} is neither copied nor pickled: it never changes, and "
             f"{self._kind}.to_pandas() makes a table in memory"
         )
+
+
+def without_unused_categories(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return the table with the categories that occur in it alone."""
+    for name in frame:
+        if frame[name].dtype == "category":
+            frame[name] = frame[name].cat.remove_unused_categories()
+    return frame
 
 
 def _methods(kind: type) -> list[str]:

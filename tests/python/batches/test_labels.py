@@ -33,7 +33,7 @@ def ds(request: pytest.FixtureRequest, folder: Path, adata: anndata.AnnData) -> 
 
 def ids(part: ps.Dataset) -> list[int]:
     """Joinids of a part in the Census, also of AnnData, which has them as a column of its own."""
-    return part.to_anndata().obs[JOINID].tolist()
+    return part.to_anndata(obs_columns=[JOINID]).obs[JOINID].tolist()
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -66,6 +66,23 @@ def test_value_counts_are_those_of_pandas(
         assert part.unique(columns).tolist() == sorted(frame[columns].unique().tolist())
 
 
+def test_categories_of_a_part_are_those_of_an_anndata(folder: Path) -> None:
+    path = ps.example("census-like", format="h5ad", folder=folder)
+    adata = anndata.read_h5ad(path)
+    mask = (adata.obs["tissue_general"] == "lung").to_numpy()
+    view, ds = adata[mask].obs, ps.Dataset(path, obs_query="tissue_general == 'lung'")
+    for obs in (ds.obs, ps.Dataset(path)[mask].obs, ps.open(path).obs[mask]):
+        for name in ("cell_type", "donor_id", "sex"):
+            counts = obs[name].value_counts()
+            assert counts.to_dict() == view[name].value_counts().to_dict()
+            assert set(obs[name].cat.categories) == set(view[name].cat.categories)
+            assert set(obs[[name]][name].cat.categories) == set(view[name].cat.categories)
+    assert len(adata.obs["cell_type"].cat.categories) > len(view["cell_type"].cat.categories)
+    assert set(ps.Dataset(path).obs["cell_type"].cat.categories) == set(
+        adata.obs["cell_type"].cat.categories
+    )
+
+
 def test_missing_values_count_if_asked(folder: Path) -> None:
     adata = anndata.AnnData(np.eye(4, dtype=np.float32))
     adata.obs["kind"] = pd.Categorical(["a", None, "a", "b"], categories=["unused", "b", "a"])
