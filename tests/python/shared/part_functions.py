@@ -38,6 +38,12 @@ def killing(folder: str, number: int, victim: int) -> int:
     return number
 
 
+def slow(folder: str, number: int) -> int:
+    """Take a second."""
+    time.sleep(1)
+    return noted(folder, number)
+
+
 def raising(folder: str, number: int, error: Any) -> int:
     """Raise on the first part; the others take some time."""
     note(folder, number)

@@ -32,7 +32,12 @@ PAGES = sorted(
     for page in DOCS.glob("*.md")
     if "```python" in page.read_text() and page.name not in ELSEWHERE
 )
-NEEDS = {"anndata.md": "mudata", "measurements.md": "mudata", "training.md": "scvi"}
+NEEDS = {
+    "anndata.md": "mudata",
+    "measurements.md": "mudata",
+    "slurm.md": "scvi",
+    "training.md": "scvi",
+}
 
 
 @pytest.fixture(scope="module")

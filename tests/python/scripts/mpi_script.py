@@ -1,0 +1,31 @@
+"""Rows of cells by mpi4py.futures, started by `mpirun -n 3 python -m mpi4py.futures`: mpi_script.py PATH [kill]."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from typing import Any
+
+
+def totals(X: Any, obs: Any) -> Any:
+    return X.sum(axis=1)
+
+
+def kill(X: Any, obs: Any) -> Any:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+if __name__ == "__main__":
+    import numpy as np
+    import penstock as ps
+    from mpi4py.futures import MPIPoolExecutor
+
+    ds = ps.Dataset(sys.argv[1], batch_size=100, threads=1)
+    with MPIPoolExecutor() as executor:
+        executor.bootup()
+        print("workers", executor.num_workers, flush=True)
+        function = kill if "kill" in sys.argv else totals
+        rows = ps.map_batches(function, ds, executor=executor)
+    same = np.array_equal(rows.values, ps.map_batches(totals, ds).values)
+    print("same", same, len(rows))

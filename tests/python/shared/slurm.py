@@ -1,0 +1,134 @@
+"""A Slurm of two nodes on this machine, with daemons and ports of its own, for as long as a test lasts."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+NODES = ("s1", "s2")
+#: As root, daemons of Debian's packages slurmctld, slurmd, slurm-client and munge.
+PROGRAMS = ("munged", "slurmctld", "slurmd", "srun", "sbatch", "scancel", "sinfo")
+
+
+def missing_programs() -> list[str]:
+    """Programs that are not installed, or root."""
+    there = os.pathsep.join([os.environ["PATH"], "/usr/sbin"])
+    missing = [name for name in PROGRAMS if shutil.which(name, path=there) is None]
+    return missing if os.getuid() == 0 else [*missing, "root"]
+
+
+def _free_ports(count: int) -> list[int]:
+    with ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for each in sockets:
+            each.bind(("127.0.0.1", 0))
+        return [each.getsockname()[1] for each in sockets]
+
+
+def _configuration(folder: Path, ports: list[int]) -> str:
+    lines = [
+        "ClusterName=test",
+        f"SlurmctldHost={socket.gethostname()}(127.0.0.1)",
+        "SlurmUser=root",
+        "SlurmdUser=root",
+        "AuthType=auth/munge",
+        f"AuthInfo=socket={folder}/munge.socket",
+        "CredType=cred/munge",
+        f"SlurmctldPort={ports[0]}",
+        f"StateSaveLocation={folder}/state",
+        f"SlurmdSpoolDir={folder}/spool-%n",
+        f"SlurmctldPidFile={folder}/slurmctld.pid",
+        f"SlurmdPidFile={folder}/slurmd-%n.pid",
+        f"SlurmctldLogFile={folder}/slurmctld.log",
+        f"SlurmdLogFile={folder}/slurmd-%n.log",
+        "ProctrackType=proctrack/linuxproc",
+        "TaskPlugin=task/none",
+        "JobAcctGatherType=jobacct_gather/none",
+        "AccountingStorageType=accounting_storage/none",
+        "MpiDefault=none",
+        "ReturnToService=2",
+        "SelectType=select/cons_tres",
+        "SelectTypeParameters=CR_CPU",
+        "SchedulerParameters=sched_interval=1,batch_sched_delay=1",
+    ]
+    for node, port in zip(NODES, ports[1:], strict=True):
+        lines.append(
+            f"NodeName={node} NodeHostname={socket.gethostname()} NodeAddr=127.0.0.1 Port={port} CPUs=2"
+        )
+    lines.append(f"PartitionName=all Nodes={','.join(NODES)} Default=YES MaxTime=INFINITE State=UP")
+    return "\n".join(lines) + "\n"
+
+
+@contextmanager
+def two_nodes(folder: Path) -> Iterator[dict[str, str]]:
+    """Yield the environment in which srun and sbatch use this Slurm. `folder` must be short and empty."""
+    for name in ("state", *(f"spool-{node}" for node in NODES)):
+        (folder / name).mkdir()
+    key = folder / "munge.key"
+    key.write_bytes(secrets.token_bytes(128))
+    key.chmod(0o400)
+    folder.chmod(0o755)
+    configuration = folder / "slurm.conf"
+    configuration.write_text(_configuration(folder, _free_ports(3)))
+    path = os.pathsep.join([os.environ["PATH"], "/usr/sbin"])
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("SLURM_")}
+    environment = {**kept, "PATH": path, "SLURM_CONF": str(configuration)}
+    daemons = [
+        [
+            "munged", "--foreground", "--force", f"--key-file={key}",
+            f"--socket={folder}/munge.socket", f"--pid-file={folder}/munged.pid",
+            f"--log-file={folder}/munged.log", f"--seed-file={folder}/munged.seed",
+        ],
+        ["slurmctld", "-D", "-f", str(configuration)],
+        *(["slurmd", "-D", "-N", node, "-f", str(configuration)] for node in NODES),
+    ]  # fmt: skip
+    started: list[subprocess.Popen[bytes]] = []
+    try:
+        for daemon in daemons:
+            if daemon[0] == "slurmctld":
+                _wait(lambda: (folder / "munge.socket").exists(), folder, started)
+            with (folder / f"{len(started)}.out").open("wb") as out:
+                started.append(
+                    subprocess.Popen(daemon, env=environment, stdout=out, stderr=subprocess.STDOUT)
+                )
+        _wait(lambda: _idle(environment) == len(NODES), folder, started)
+        yield environment
+        # What still ends would go on without its daemons.
+        subprocess.run(["scancel", "--user=root"], env=environment, check=False)
+        _wait(lambda: not _said(environment, "squeue", "-h"), folder, started)
+    finally:
+        for process in reversed(started):
+            process.terminate()
+        for process in reversed(started):
+            try:
+                process.wait(5)
+            except subprocess.TimeoutExpired:
+                process.kill()
+
+
+def _idle(environment: dict[str, str]) -> int:
+    return len(_said(environment, "sinfo", "-h", "-N", "-t", "idle", "-o", "%N").split())
+
+
+def _said(environment: dict[str, str], *command: str) -> str:
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    return done.stdout if done.returncode == 0 else ""
+
+
+def _wait(ready: Callable[[], bool], folder: Path, daemons: list[subprocess.Popen[bytes]]) -> None:
+    end = time.monotonic() + 120
+    while not ready():
+        if time.monotonic() > end or any(each.poll() is not None for each in daemons):
+            said = "\n".join(
+                f"{each.name}: {each.read_text(errors='replace')[-1500:]}"
+                for each in sorted([*folder.glob("*.log"), *folder.glob("*.out")])
+            )
+            raise AssertionError(f"Slurm does not start\n{said}")
+        time.sleep(0.1)
