@@ -20,6 +20,6 @@ if ! command -v clang-tidy >/dev/null; then
   exit 1
 fi
 cmake -S . -B "$build" -G Ninja -DCMAKE_CXX_COMPILER=clang++ -DCMAKE_C_COMPILER=clang \
-  -DPENSTOCK_BUILD_PYTHON=ON -DPython_EXECUTABLE="$(realpath -s "$python")" "$@" >/dev/null
+  -DPENSTOCK_BUILD_PYTHON=ON -DPENSTOCK_BUILD_FUZZERS=ON -DPython_EXECUTABLE="$(realpath -s "$python")" "$@" >/dev/null
 git ls-files 'src/*.cc' 'bindings/*.cc' 'bindings/*.cpp' |
   xargs -n 8 -P "$jobs" clang-tidy --quiet -p "$build"

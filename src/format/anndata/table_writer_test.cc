@@ -36,10 +36,9 @@ Column numbers(Random& random, std::string name, DataType type, uint64_t rows, b
   return column;
 }
 
-std::string random_text(Random& random) {
-  static const char* const kTexts[] = {"", "B cell", "naïve ☃", "a", "longer text than that"};
-  return kTexts[random() % 5];
-}
+constexpr const char* kTexts[] = {"", "B cell", "naïve ☃", "a", "longer text than that"};
+
+std::string random_text(Random& random) { return kTexts[random() % 5]; }
 
 Column strings(Random& random, std::string name, uint64_t rows, bool missing) {
   Column column;

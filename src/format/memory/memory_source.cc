@@ -285,14 +285,14 @@ std::shared_ptr<const MemoryMatrix> make_matrix(DenseInMemory&& matrix) {
 
 MatrixSourcePtr make_memory_source(MatrixInMemory matrix) {
   return std::visit(
-      [](auto&& stored) -> MatrixSourcePtr {
+      [](auto& stored) -> MatrixSourcePtr {
         check(stored.view, stored.rows, stored.columns);
         if constexpr (std::is_same_v<std::decay_t<decltype(stored)>, CsrInMemory>) {
           expect_each_once(stored.view.columns);
         }
         return std::make_shared<const MemorySource>(make_matrix(std::move(stored)));
       },
-      std::move(matrix));
+      matrix);
 }
 
 }  // namespace penstock::format
