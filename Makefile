@@ -225,6 +225,7 @@ test-wheel: wheels install
 	for python in $(PYTHONS); do JOBS=$(JOBS) tools/wheels/test_wheel.sh $(WHEELS) $$python $(TEST_CHOICE) $(TESTS); done
 	$(BIN)/python tools/wheels/same_results.py $(WHEELS)/venv-python3.11/bin/python
 	for suite in bookworm trixie; do tools/wheels/test_bare.sh $(WHEELS) $$suite; done
+	if ls $(WHEELS)/dist/*aarch64.whl >/dev/null 2>&1; then tools/wheels/test_aarch64.sh $(WHEELS); fi
 
 stubs: install
 	$(BIN)/python tools/make_stubs.py

@@ -68,6 +68,15 @@ def check(wheel: pathlib.Path) -> list[str]:
             f"{wheel.name}: {wheel.stat().st_size / 2**20:.1f} MiB, "
             f"extension {extension.stat().st_size / 2**20:.1f} MiB; {line}"
         )
+    if "x86_64" in wheel.name:  # auditwheel does not know foreign ones
+        audit = subprocess.run(
+            [sys.executable, "-m", "auditwheel", "show", str(wheel)],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if "manylinux_2_28_x86_64" not in audit.stdout:
+            faults.append(f"auditwheel: {audit.stdout.strip()} {audit.stderr.strip()}")
     if "abi3" in wheel.name:
         audit = subprocess.run(
             [sys.executable, "-m", "abi3audit", "--strict", "--report", str(wheel)],
