@@ -100,7 +100,7 @@ def two_nodes(folder: Path) -> Iterator[dict[str, str]]:
                 )
         _wait(lambda: _idle(environment) == len(NODES), folder, started)
         yield environment
-        # What still ends would go on without its daemons.
+        # What still ends would outlive its daemons.
         subprocess.run(["scancel", "--user=root"], env=environment, check=False)
         _wait(lambda: not _said(environment, "squeue", "-h"), folder, started)
     finally:
