@@ -25,8 +25,9 @@ from remote_servers import fault_proxy
 from torchrun import finish, torchrun
 
 DOCS = ROOT / "docs"
-# compat.md is run by test_compat_census.py, many-gpus.md on two processes below, restarts.md by test_restarts.py.
-ELSEWHERE = {"compat.md", "many-gpus.md", "restarts.md"}
+# compat.md is run by test_compat_census.py, many-gpus.md on two processes below, restarts.md and ray.md by
+# test_restarts.py and test_ray_job.py.
+ELSEWHERE = {"compat.md", "many-gpus.md", "ray.md", "restarts.md"}
 PAGES = sorted(
     page.name
     for page in DOCS.glob("*.md")
