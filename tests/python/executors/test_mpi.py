@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from conftest import SCRIPTS, Oracle
+from torchrun import kill_all
 
 
 def run(*arguments: object) -> subprocess.CompletedProcess[str]:
@@ -23,10 +24,15 @@ def run(*arguments: object) -> subprocess.CompletedProcess[str]:
         mpirun, "--allow-run-as-root", "--oversubscribe", "-n", "3",
         sys.executable, "-m", "mpi4py.futures", str(SCRIPTS / "mpi_script.py"), *map(str, arguments),
     ]  # fmt: skip
-    return subprocess.run(
-        command, capture_output=True, text=True, timeout=300, check=False,
+    job = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         env={**os.environ, "OMP_NUM_THREADS": "1"},
     )  # fmt: skip
+    try:
+        out, errors = job.communicate(timeout=300)
+    except subprocess.TimeoutExpired:
+        raise AssertionError("\n".join(kill_all(job))) from None
+    return subprocess.CompletedProcess(command, job.returncode, out, errors)
 
 
 def test_rows_by_mpi(pbmc3k: Oracle) -> None:

@@ -73,41 +73,40 @@ def kept(folder: Path, epoch: int, ranks: list[int], saved_steps: int) -> Counte
 
 def test_torchrun_starts_the_ranks_again(tmp_path: Path) -> None:
     run = start(tmp_path, 2)
-    killed = kill_a_rank(tmp_path, run, 1)
+    try:
+        killed = kill_a_rank(tmp_path, run, 1)
+    except BaseException:
+        kill_all(run)
+        raise
     out = finish(run)
-    assert re.findall(r"epoch (\d) is done", out) == ["0", "1", "2"]
-    first = noted(tmp_path, 0, 1)
-    assert killed in {step[1] for step in first}
-    assert len({step[1] for step in first}) == 2, "the rank was started again"
+    # The line of an epoch that ended before the kill may come twice.
+    assert sorted(set(re.findall(r"epoch (\d) is done", out))) == ["0", "1", "2"]
+    processes = {step[1] for epoch in range(3) for step in noted(tmp_path, epoch, 1)}
+    assert killed in processes
+    assert len(processes) == 2, "the rank was started again"
     for epoch in range(3):
-        # The first processes saved after ten steps of each rank, or twenty.
-        held = [kept(tmp_path, epoch, [0, 1], saved) for saved in (10, 20)]
+        # The first processes saved after some tens of steps of each rank, or at the end.
+        held = [kept(tmp_path, epoch, [0, 1], saved) for saved in range(0, 40, 10)]
         assert Counter(range(6000)) in held
 
 
 @pytest.mark.parametrize("ranks", [1, 3])
 def test_another_number_of_ranks_resumes(tmp_path: Path, ranks: int) -> None:
     run = start(tmp_path, 2)
-    kill_a_rank(tmp_path, run, 0)
-    kill_all(run)  # torchrun too
-    before = [noted(tmp_path, 0, rank) for rank in range(2)]
-    saved = 10 * (min(map(len, before)) // 10)
-    assert saved >= 10
-    for rank in range(2):
-        (tmp_path / f"cells-0-{rank}.jsonl").unlink()
+    try:
+        kill_a_rank(tmp_path, run, 0)
+    finally:
+        kill_all(run)  # torchrun too
+    before = {epoch: [noted(tmp_path, epoch, rank) for rank in range(2)] for epoch in range(3)}
+    for file in tmp_path.glob("cells-*.jsonl"):
+        file.unlink()
     out = finish(start(tmp_path, ranks))
-    assert re.findall(r"epoch (\d) is done", out) == ["0", "1", "2"]
+    assert re.findall(r"epoch (\d) is done", out)[-1] == "2"
     for epoch in range(3):
         options = []
-        for count in (saved, saved - 10) if epoch == 0 else (0,):
-            cells = Counter(
-                cell
-                for rank in range(ranks)
-                for world, _, ids in noted(tmp_path, epoch, rank)
-                for cell in ids
-                if world == ranks
-            )
-            if epoch == 0:
-                cells.update(cell for steps in before for step in steps[:count] for cell in step[2])
-            options.append(cells)
+        for count in range(0, 40, 10):
+            steps = [step for rank in range(ranks) for step in noted(tmp_path, epoch, rank)]
+            assert {world for world, _, _ in steps} <= {ranks}
+            steps += [step for rank in before[epoch] for step in rank[:count]]
+            options.append(Counter(cell for step in steps for cell in step[2]))
         assert Counter(range(6000)) in options

@@ -71,6 +71,19 @@ def two_nodes(folder: Path) -> Iterator[dict[str, str]]:
     """Yield the environment in which srun and sbatch use this Slurm. `folder` must be short and empty."""
     for name in ("state", *(f"spool-{node}" for node in NODES)):
         (folder / name).mkdir()
+    # Rendezvous go to a node by its name, which only the nodes need to resolve.
+    hosts = folder / "hosts"
+    hosts.write_text(
+        Path("/etc/hosts").read_text() + "".join(f"\n127.0.0.1 {node}" for node in NODES) + "\n"
+    )
+    within = [
+        "unshare",
+        "--mount",
+        "sh",
+        "-c",
+        'mount --bind "$0" /etc/hosts && exec "$@"',
+        str(hosts),
+    ]
     key = folder / "munge.key"
     key.write_bytes(secrets.token_bytes(128))
     key.chmod(0o400)
@@ -87,7 +100,7 @@ def two_nodes(folder: Path) -> Iterator[dict[str, str]]:
             f"--log-file={folder}/munged.log", f"--seed-file={folder}/munged.seed",
         ],
         ["slurmctld", "-D", "-f", str(configuration)],
-        *(["slurmd", "-D", "-N", node, "-f", str(configuration)] for node in NODES),
+        *([*within, "slurmd", "-D", "-N", node, "-f", str(configuration)] for node in NODES),
     ]  # fmt: skip
     started: list[subprocess.Popen[bytes]] = []
     try:
@@ -102,7 +115,7 @@ def two_nodes(folder: Path) -> Iterator[dict[str, str]]:
         yield environment
         # What still ends would outlive its daemons.
         subprocess.run(["scancel", "--user=root"], env=environment, check=False)
-        _wait(lambda: not _said(environment, "squeue", "-h"), folder, started)
+        _wait(lambda: _said(environment, "squeue", "-h") == "", folder, started)
     finally:
         for process in reversed(started):
             process.terminate()
@@ -114,12 +127,13 @@ def two_nodes(folder: Path) -> Iterator[dict[str, str]]:
 
 
 def _idle(environment: dict[str, str]) -> int:
-    return len(_said(environment, "sinfo", "-h", "-N", "-t", "idle", "-o", "%N").split())
+    said = _said(environment, "sinfo", "-h", "-N", "-t", "idle", "-o", "%N")
+    return 0 if said is None else len(said.split())
 
 
-def _said(environment: dict[str, str], *command: str) -> str:
+def _said(environment: dict[str, str], *command: str) -> str | None:
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    return done.stdout if done.returncode == 0 else ""
+    return done.stdout if done.returncode == 0 else None
 
 
 def _wait(ready: Callable[[], bool], folder: Path, daemons: list[subprocess.Popen[bytes]]) -> None:

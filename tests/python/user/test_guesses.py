@@ -7,6 +7,7 @@ import re
 import warnings
 from typing import Any
 
+import anndata
 import numpy as np
 import pandas as pd
 import penstock as ps
@@ -164,6 +165,9 @@ def test_an_anndata_of_some_columns(ds: ps.Dataset) -> None:
     some = ds[:5].to_anndata(obs_columns=["sex", "cell_type"])
     assert some.obs.columns.tolist() == ["sex", "cell_type"]
     pd.testing.assert_frame_equal(some.obs, ds[:5].to_anndata().obs[["sex", "cell_type"]])
+    pd.testing.assert_frame_equal(
+        some.obs, ps.to_anndata(ds[:5], obs_columns=["sex", "cell_type"]).obs
+    )
     with pytest.raises(ps.NotFound, match="did you mean 'cell_type'"):
         ds.to_anndata(obs_columns=["cell_typ"])
 
@@ -182,6 +186,8 @@ def test_names_of_other_loaders_say_where_they_are() -> None:
         _ = ps.compat.get_anndata
     with pytest.raises(AttributeError, match="it has census and tiledbsoma_ml"):
         _ = ps.compat.nothing_like_it
+    for module, names in ps.compat._NAMES.items():
+        assert set(names) <= set(getattr(ps.compat, module).__all__)
 
 
 def test_genes_are_no_names_of_a_column(path: str) -> None:
@@ -195,6 +201,13 @@ def test_columns_and_types_are_those_of_pandas(ds: ps.Dataset) -> None:
     assert list(ds.obs.keys()) == list(table.keys())
     assert ds.obs.dtypes.map(str).equals(table.dtypes.map(str))
     assert ds.var.dtypes.map(str).equals(ds.var.to_pandas().dtypes.map(str))
+    missing = anndata.AnnData(np.ones((3, 2), dtype=np.float32))
+    missing.obs["some"] = pd.array([1, None, 3], dtype="Int64")
+    missing.obs["all"] = pd.array([1, 2, 3], dtype="Int64")
+    missing.obs["flag"] = pd.array([True, None, False], dtype="boolean")
+    obs = ps.open(missing).obs
+    assert obs.dtypes.map(str).equals(obs.to_pandas().dtypes.map(str))
+    assert obs[:1].dtypes.map(str).equals(obs[:1].to_pandas().dtypes.map(str))
 
 
 def test_repr_says_what_totals_are_of(ds: ps.Dataset) -> None:
