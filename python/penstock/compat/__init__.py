@@ -7,6 +7,11 @@ from importlib import import_module as _import_module
 from typing import Any as _Any
 
 _MODULES = ("census", "tiledbsoma_ml")
+#: Names that people look for here; the modules import torch.
+_NAMES = {
+    "census": ("ExperimentDataPipe", "experiment_dataloader", "get_anndata", "get_obs", "get_var"),
+    "tiledbsoma_ml": ("ExperimentDataset", "SCVIDataModule"),
+}
 
 
 def __getattr__(name: str) -> _Any:
@@ -14,7 +19,7 @@ def __getattr__(name: str) -> _Any:
         return _import_module(f"{__name__}.{name}")
     text = f"module {__name__!r} has no attribute {name!r}"
     for module in _MODULES:
-        if name in dir(_import_module(f"{__name__}.{module}")):
+        if name in _NAMES[module]:
             raise AttributeError(f"{text}: it is in {__name__}.{module}")
     raise AttributeError(f"{text}; it has {' and '.join(_MODULES)}, named after the loaders")
 

@@ -45,9 +45,11 @@ def shuffle_report(
     return as_dataset(ds).shuffle_report(column, memory_budget=memory_budget)
 
 
-def to_anndata(ds: Dataset | Any, max_size: int | str = "2GiB") -> Any:
+def to_anndata(
+    ds: Dataset | Any, max_size: int | str = "2GiB", obs_columns: Sequence[str] | None = None
+) -> Any:
     """Read all selected cells into memory as an AnnData; see `Dataset.to_anndata`."""
-    return as_dataset(ds).to_anndata(max_size)
+    return as_dataset(ds).to_anndata(max_size, obs_columns)
 
 
 def as_dataset(ds: Any) -> Dataset:

@@ -140,8 +140,20 @@ class DataFrame(TableReader):
 
     @property
     def dtypes(self) -> pd.Series[Any]:
-        """Types of the columns as `to_pandas` gives them: a pandas Series by column name."""
-        return self[:0].to_pandas().dtypes
+        """Types of the columns as `to_pandas` gives them: a pandas Series by column name.
+
+        Columns of numbers and bools that may have missing values are read, since their type in pandas
+        depends on it.
+        """
+        types = self[:0].to_pandas().dtypes
+        read = [
+            column.name
+            for column in self.schema
+            if column.nullable and not column.is_string and types[column.name] != "category"
+        ]
+        if read:
+            types[read] = self.to_pandas(read).dtypes
+        return types
 
     def unique(self, column: str) -> npt.NDArray[Any]:
         """Return the values that occur in a column, sorted, without missing ones.
