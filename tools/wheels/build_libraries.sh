@@ -10,7 +10,9 @@ prefix=$(realpath "$3")
 arch=$4
 jobs=${JOBS:-$(nproc)}
 export CC=$tools/cc CXX=$tools/c++ AR=$tools/ar RANLIB=$tools/ranlib
-export CFLAGS="-O2 -fPIC -fvisibility=hidden" CXXFLAGS="-O2 -fPIC -fvisibility=hidden"
+flags="-O2 -fPIC -fvisibility=hidden"
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
 
 with_cmake() {  # with_cmake FOLDER OPTION...
   local folder=$1
@@ -41,7 +43,8 @@ build_curl() {
     -DCURL_USE_OPENSSL=ON -DOPENSSL_ROOT_DIR="$prefix" -DOPENSSL_USE_STATIC_LIBS=ON \
     -DCURL_USE_LIBSSH2=OFF -DCURL_USE_LIBPSL=OFF -DUSE_LIBIDN2=OFF -DCURL_BROTLI=OFF -DCURL_ZSTD=OFF \
     -DUSE_NGHTTP2=OFF -DCURL_ZLIB=OFF -DCURL_DISABLE_COOKIES=ON -DCURL_DISABLE_NETRC=ON -DCURL_USE_GSSAPI=OFF \
-    -DENABLE_THREADED_RESOLVER=ON -DENABLE_UNIX_SOCKETS=OFF -DCURL_CA_BUNDLE=none -DCURL_CA_PATH=none
+    -DENABLE_THREADED_RESOLVER=ON -DENABLE_UNIX_SOCKETS=OFF -DCURL_CA_BUNDLE=none -DCURL_CA_PATH=none \
+    -DCURL_DISABLE_WEBSOCKETS=ON -DCURL_DISABLE_HSTS=ON -DCURL_DISABLE_ALTSVC=ON
 }
 # clang 21 no longer knows the target that libdeflate 1.23 names for vectors of 512 bits, and needs none.
 build_libdeflate() {
@@ -52,10 +55,11 @@ build_lz4() { make -C "$1/lib" -j "$jobs" BUILD_SHARED=no PREFIX="$prefix" insta
 build_nlohmann_json() { with_cmake "$1" -DJSON_BuildTests=OFF; }
 build_openssl() {
   local folder=$1
-  (cd "$folder" && CFLAGS="-O2 -fvisibility=hidden" ./Configure "linux-$arch" --prefix="$prefix" --libdir=lib \
+  (cd "$folder" && ./Configure "linux-$arch" --prefix="$prefix" --libdir=lib \
     --openssldir=/etc/ssl no-shared no-module no-dso no-engine no-legacy no-tests no-apps no-docs no-makedepend \
     no-dtls no-ssl3 no-tls1 no-tls1_1 no-comp no-srp no-cmp no-cms no-ts no-rfc3779 no-ui-console)
-  make -C "$folder" -j "$jobs" build_libs
+  # It loads no modules and no engines; without these it would have the paths of PREFIX inside.
+  make -C "$folder" -j "$jobs" build_libs MODULESDIR=/usr/lib/ossl-modules ENGINESDIR=/usr/lib/engines-3
   make -C "$folder" install_dev
 }
 build_pugixml() { with_cmake "$1"; }
@@ -68,15 +72,22 @@ mkdir -p "$prefix/lib" "$prefix/include" "$prefix/licences"
 # curl comes after openssl, whose headers it needs.
 for name in bzip2 croaring libdeflate lz4 nlohmann-json openssl pugixml zlib zstd curl; do
   row=$(awk -v name="$name" '$1 == name' "$here/sources.txt")
-  read -r _ version _ file sha256 <<<"$row"
-  [ "$(cat "$prefix/$name.built" 2>/dev/null)" != "$sha256" ] || continue
+  read -r _ version _ file _ <<<"$row"
+  # Built again if its source, this script or the compiler is another one.
+  key=$(echo "$row" | cat - "$here/build_libraries.sh" "$tools/cc" | sha256sum)
+  [ "$(cat "$prefix/$name.built" 2>/dev/null)" != "$key" ] || continue
   echo "building $name $version for $arch"
-  folder=$(mktemp -d "${TMPDIR:-/tmp}/penstock-$name.XXXXXX")
+  folder=$scratch/$name
+  mkdir "$folder"
   tar -xf "$sources/$file" -C "$folder" --strip-components=1
-  "build_${name//-/_}" "$folder" >"$prefix/$name.log" 2>&1 || { tail -n 30 "$prefix/$name.log" >&2; exit 1; }
+  # No path of this machine in what is compiled.
+  export CFLAGS="$flags -ffile-prefix-map=$folder=$name" CXXFLAGS="$flags -ffile-prefix-map=$folder=$name"
+  # In the background, where `set -e` holds in spite of the `||`.
+  "build_${name//-/_}" "$folder" >"$prefix/$name.log" 2>&1 &
+  wait $! || { tail -n 30 "$prefix/$name.log" >&2; echo "$name does not build" >&2; exit 1; }
   for licence in LICENSE LICENSE.md LICENSE.txt LICENSE.MIT COPYING; do
     [ ! -f "$folder/$licence" ] || cp "$folder/$licence" "$prefix/licences/$name.$licence"
   done
   rm -rf "$folder"
-  echo "$sha256" >"$prefix/$name.built"
+  echo "$key" >"$prefix/$name.built"
 done

@@ -5,16 +5,17 @@ set -euo pipefail
 here=$(realpath "$(dirname "$0")")
 mkdir -p "$1"
 folder=$(realpath "$1")
+given=${PENSTOCK_SOURCES:+$(realpath "$PENSTOCK_SOURCES")}
 cd "$folder"
 
 # apt with settings of its own: the machine's stay as they are.
 apt=(-o Dir::Etc::sourcelist="$folder/apt/sources.list" -o Dir::Etc::sourceparts=/dev/null
      -o Dir::State::lists="$folder/apt/lists" -o Dir::Cache="$folder/apt/cache" -o APT::Sandbox::User=root)
 archive() {  # archive ENDING: the first archive of this machine whose address ends so
-  apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' | grep -E "/$1/?\$" | head -n 1
+  apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' | grep -E "/$1/?\$" | head -n 1 || true
 }
 read_lists() {
-  [ ! -f apt/ready ] || return 0
+  [ ! apt/ready -nt "$here/sources.txt" ] || return 0
   mkdir -p apt/lists/partial apt/cache/archives/partial
   {
     echo "deb-src [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $(archive debian) trixie main"
@@ -29,11 +30,13 @@ while read -r name version package file sha256; do
   is_right() { [ -f "$file" ] && echo "$sha256  $file" | sha256sum --check --status; }
   ! is_right || continue
   rm -f "$file"
-  if [ -f "${PENSTOCK_SOURCES:-/nowhere}/$file" ]; then
-    cp "$PENSTOCK_SOURCES/$file" .
-  else
+  if [ -n "$given" ] && [ -f "$given/$file" ]; then
+    cp "$given/$file" .
+  elif command -v apt-get >/dev/null && [ -n "$(archive debian)" ]; then
     read_lists
-    apt-get "${apt[@]}" source -qq --download-only --tar-only "$package" >/dev/null || true
+    # Another revision of the package has the same file.
+    apt-get "${apt[@]}" source -qq --download-only --tar-only "$package" >/dev/null ||
+      apt-get "${apt[@]}" source -qq --download-only --tar-only "${package%%=*}" >/dev/null || true
   fi
   if ! is_right; then
     echo "$name $version: $file has another SHA-256 than sources.txt, or is not to be had" >&2

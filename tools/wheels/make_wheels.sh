@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # make_wheels.sh FOLDER ARCH: wheels of penstock in FOLDER/dist that need nothing but libc, libm and the loader, for
 # glibc 2.28 (manylinux_2_28): one for CPython 3.11, one of the stable ABI for 3.12 and later. ARCH is x86_64 or
-# aarch64. PYTHON and NEWER_PYTHON are programs of 3.11 and of 3.12 or later.
+# aarch64. WHEEL_PYTHONS are programs of 3.11 and 3.12.
 set -euo pipefail
 here=$(realpath "$(dirname "$0")")
 root=$(realpath "$here/../..")
@@ -12,12 +12,17 @@ prefix=$folder/$arch
 
 make_venv() {  # make_venv FOLDER PYTHON
   [ -f "$1/.ready" ] && [ ! "$here/requirements.txt" -nt "$1/.ready" ] && return
+  if [ "python$("$2" -c 'import sys; print("%d.%d" % sys.version_info[:2])')" != "$(basename "$1")" ]; then
+    echo "$2 is not $(basename "$1"); name programs of 3.11 and 3.12: WHEEL_PYTHONS" >&2
+    exit 1
+  fi
   "$2" -m venv --clear "$1"
   "$1/bin/python" -m pip --disable-pip-version-check install --quiet -r "$here/requirements.txt"
   touch "$1/.ready"
 }
-make_venv "$folder/python3.11" "${PYTHON:-python3.11}"
-make_venv "$folder/python3.12" "${NEWER_PYTHON:-python3.12}"
+read -r older newer <<<"${WHEEL_PYTHONS:-python3.11 python3.12}"
+make_venv "$folder/python3.11" "$older"
+make_venv "$folder/python3.12" "$newer"
 python=$folder/python3.11/bin/python
 
 "$here/fetch_sources.sh" "$folder/sources"
@@ -32,11 +37,13 @@ rm -rf "$folder/raw-$arch"
 for version in 3.11 3.12; do
   interpreter=$folder/python$version/bin/python
   suffix=$("$interpreter" -c 'import sysconfig; print(sysconfig.get_config_var("EXT_SUFFIX"))')
-  SETUPTOOLS_EXT_SUFFIX=${suffix/x86_64/$arch} CCACHE_COMPILERCHECK=content CCACHE_NOHASHDIR=1 \
+  rm -rf "$folder/build-$arch-$version"  # ccache has what does not change
+  PATH=$folder/python$version/bin:$PATH SETUPTOOLS_EXT_SUFFIX=${suffix/x86_64/$arch} CCACHE_COMPILERCHECK=content CCACHE_NOHASHDIR=1 \
     CMAKE_BUILD_PARALLEL_LEVEL=${JOBS:-$(nproc)} "$interpreter" -m build --wheel --no-isolation \
     --outdir "$folder/raw-$arch" \
     --config-setting=build-dir="$folder/build-$arch-$version" \
     --config-setting=install.strip=false \
+    --config-setting=wheel.py-api=cp312 \
     --config-setting=cmake.define.CMAKE_TOOLCHAIN_FILE="$folder/tools-$arch/toolchain.cmake" \
     --config-setting=cmake.define.CMAKE_PREFIX_PATH="$prefix" \
     --config-setting=cmake.define.PKG_CONFIG_ARGN=--static \
@@ -44,6 +51,7 @@ for version in 3.11 3.12; do
     --config-setting=cmake.args="$(command -v ccache >/dev/null && echo -DCMAKE_CXX_COMPILER_LAUNCHER=ccache)" \
     "$root"
 done
+rm -f "$folder/dist"/*"$arch.whl"
 for wheel in "$folder/raw-$arch"/*.whl; do
   (cd "$folder/dist" && cp "$wheel" . && "$python" -m wheel tags --remove --platform-tag "manylinux_2_28_$arch" "$(basename "$wheel")")
 done

@@ -9,7 +9,8 @@ suite=$2
 root=$folder/roots/$suite
 "$here/../install_system_packages.sh" "command:mmdebstrap mmdebstrap" "command:openssl openssl"
 if [ ! -f "$root/.made" ]; then
-  archive=$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' | grep -E '/debian/?$' | head -n 1)
+  archive=$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' | grep -E '/debian/?$' | head -n 1 || true)
+  [ -n "$archive" ] || { echo "apt here knows no archive of Debian" >&2; exit 1; }
   rm -rf "$root"
   mkdir -p "$folder/roots"
   mmdebstrap --quiet --variant=essential --include=python3,python3-venv,ca-certificates,libstdc++6 \

@@ -13,7 +13,9 @@ write() {  # write FILE: standard input, unless FILE has it already: ccache look
   if cmp -s "$1.new" "$1"; then rm "$1.new"; else chmod +x "$1.new"; mv "$1.new" "$1"; fi
 }
 for tool in cc c++; do
-  printf '#!/bin/sh\nexec %q %s -target %s-linux-gnu.2.28 "$@"\n' "$zig" "$tool" "$arch" | write "$folder/$tool"
+  # The version makes another file of another compiler, which ccache and build_libraries.sh see.
+  printf '#!/bin/sh\n# zig %s\nexec %q %s -target %s-linux-gnu.2.28 "$@"\n' "$("$zig" version)" "$zig" "$tool" "$arch" |
+    write "$folder/$tool"
 done
 for tool in ar ranlib; do
   printf '#!/bin/sh\nexec %q %s "$@"\n' "$zig" "$tool" | write "$folder/$tool"
