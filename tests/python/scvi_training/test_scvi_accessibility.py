@@ -174,6 +174,7 @@ def test_cells_without_genes(multi: Trained) -> None:
     assert multi.cells["RNA"].X[:60].nnz == 0
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # none that a user can do something about
+        warnings.filterwarnings("ignore", message="The `srun` command")  # Slurm is installed
         found = multi.found("differential_accessibility", **masks)
     same(found, multi.expected("differential_accessibility", **masks))
 

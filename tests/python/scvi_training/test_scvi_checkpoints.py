@@ -202,6 +202,7 @@ adata = anndata.read_h5ad(sys.argv[1])
 for folder, latent in zip(sys.argv[2::2], sys.argv[3::2]):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
+        warnings.filterwarnings("ignore", message="The `srun` command")  # Slurm is installed
         model = scvi.model.SCVI.load(folder, adata, accelerator="cpu")
     numpy.testing.assert_allclose(
         model.get_latent_representation(), numpy.load(latent), rtol=1e-4, atol=1e-6

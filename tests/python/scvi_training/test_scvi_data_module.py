@@ -61,6 +61,7 @@ def test_registry_is_that_of_setup_anndata(cells: Oracle, case: str) -> None:
     model, adata, keys = set_up(cells, case)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
+        warnings.filterwarnings("ignore", message="The `srun` command")  # Slurm is installed
         found = DataModule(cells.path, model, **keys)
     expected = model._setup_adata_manager_store[adata.uns["_scvi_uuid"]].registry
     same_registry(found.registry, expected)
@@ -178,6 +179,7 @@ def test_losses_and_the_saved_model_are_those_of_scvi_tools(
     ours.save(str(tmp_path / "model"))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
+        warnings.filterwarnings("ignore", message="The `srun` command")  # Slurm is installed
         loaded = cls.load(str(tmp_path / "model"), adata, accelerator="cpu")
     assert loaded.module.state_dict().keys() == ours.module.state_dict().keys()
     same_registry(loaded.adata_manager.registry, ours.registry)
@@ -245,6 +247,7 @@ def test_scanvi_from_scvi(cells: Oracle, tmp_path: Path) -> None:
     ours.save(str(tmp_path / "scanvi"))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
+        warnings.filterwarnings("ignore", message="The `srun` command")  # Slurm is installed
         loaded = scvi.model.SCANVI.load(str(tmp_path / "scanvi"), as_anndata(cells))
     found = predict(ours, second, soft=True)
     np.testing.assert_allclose(found.values, loaded.predict(soft=True), rtol=1e-5, atol=1e-7)

@@ -255,6 +255,7 @@ def test_categories_are_aligned(folder: Path, cells: Oracle, tmp_path: Path) -> 
     ours.save(str(tmp_path / "query model"))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
+        warnings.filterwarnings("ignore", message="The `srun` command")  # Slurm is installed
         loaded = scvi.model.SCVI.load(str(tmp_path / "query model"), renamed, accelerator="cpu")
     np.testing.assert_allclose(
         pscvi.latent(ours, query).values, loaded.get_latent_representation(), rtol=1e-5
@@ -297,6 +298,7 @@ def test_a_query_mapped_on_a_scanvi(cells: Oracle, tmp_path: Path) -> None:
     ours.save(str(tmp_path / "mapped"))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
+        warnings.filterwarnings("ignore", message="The `srun` command")  # Slurm is installed
         loaded = scvi.model.SCANVI.load(str(tmp_path / "mapped"), query, accelerator="cpu")
     same_registry(loaded.adata_manager.registry, ours.registry)
     soft = pscvi.predict(ours, found, soft=True)

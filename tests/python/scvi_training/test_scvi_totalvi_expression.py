@@ -98,6 +98,7 @@ def test_masks_and_few_cells(trained: Trained) -> None:
     masks = {"idx1": np.arange(N_CELLS) < 150, "idx2": np.arange(N_CELLS) >= 150}
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # none that a user can do something about
+        warnings.filterwarnings("ignore", message="The `srun` command")  # Slurm is installed
         whole = trained.found(**masks)
     same(whole, trained.expected(**masks))
     few = trained.found(trained.data.dataset.experiment.uri, cells_per_group=20, **masks)

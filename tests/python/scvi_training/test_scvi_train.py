@@ -93,6 +93,7 @@ def check(cells: Oracle, folder: Path, data, model) -> list[float]:
     assert (model.best_["epoch"], model.best_["score"]) == (best["epoch"], best["score"])
     with warnings.catch_warnings():
         warnings.simplefilter("error")
+        warnings.filterwarnings("ignore", message="The `srun` command")  # Slurm is installed
         kept = scvi.model.SCVI.load(
             str(folder / "checkpoint" / "best"), as_anndata(cells), accelerator="cpu"
         )

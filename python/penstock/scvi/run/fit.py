@@ -193,6 +193,8 @@ def _without_false_warning(world_size: int) -> Iterator[None]:
             warnings.filterwarnings("ignore", message="early_stopping was automatically disabled")
         # A Dataset shards its cells over workers itself.
         warnings.filterwarnings("ignore", message="Your `IterableDataset` has `__len__` defined")
+        # Where Slurm is installed; `train` needs no srun.
+        warnings.filterwarnings("ignore", message="The `srun` command is available")
         yield
 
 
