@@ -20,7 +20,6 @@ from penstock.experiment.globs import expanded
 from penstock.experiment.joined import JoinedExperiment, join
 from penstock.experiment.local_cache import LocalCache
 from penstock.experiment.open_source import check_for_uri, open_source, reopen
-from penstock.plan.epoch_size import warn_of_order
 from penstock.plan.selection import Selection
 
 DEFAULT_MEASUREMENT = "RNA"
@@ -71,9 +70,7 @@ def resolve_source(
         layer = experiment.default_layer(name)
         warn_of_fractions([(experiment, name, layer)])
     rows = resolve(experiment.obs, obs_query, "obs_query")
-    var = experiment.var(name)
-    genes = resolve(var, var_query, "var_query")
-    warn_of_order(var.with_rows(genes), var_query)
+    genes = resolve(experiment.var(name), var_query, "var_query")
     return Selection(experiment, name, layer, rows, genes)
 
 

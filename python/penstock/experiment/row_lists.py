@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from penstock import _core
+from penstock.base.call_site import caller_level
 from penstock.base.suggestions import did_you_mean
 from penstock.base.validation import described
 from penstock.errors import InvalidArgument, NotFound
@@ -219,6 +221,12 @@ def _by_names(axis: DataFrame, wanted: list[str], argument: str) -> _core.RowSel
         raise InvalidArgument(
             f"{_repeated(column, stored[found])}, so {argument} must be a filter or a bool for each "
             f"row, in {axis.uri}"
+        )
+    if axis.kind == "var" and stored[found].tolist() != wanted:
+        warnings.warn(
+            f"X has the genes in the order of the file, not in that of {argument}: ds.var_names lists "
+            "them. ds[:, names] keeps the order of names",
+            stacklevel=caller_level(),
         )
     return _by_mask(axis, found)
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from penstock.base.call_site import caller_level
 from penstock.base.text import plural
 from penstock.base.validation import described
 from penstock.errors import InvalidArgument
-from penstock.experiment.labels import name_columns
 from penstock.experiment.value_hints import hint_of_values
 
 from .settings import LoaderSettings
@@ -99,26 +98,6 @@ def warn_of_nothing_selected(selection: Selection, obs_query: object, var_query:
                 "values of a column"
             )
         )
-
-
-def warn_of_order(genes: DataFrame, var_query: object) -> None:
-    """Warn if `var_query` names the genes in another order than that of X's columns."""
-    if isinstance(var_query, str) or hasattr(var_query, "columns"):
-        return
-    wanted = list(var_query) if isinstance(var_query, Iterable) else []
-    if not wanted or not all(isinstance(name, str) for name in wanted):
-        return
-    for column in name_columns(genes):
-        stored = genes.read([column])[column].to_numpy().tolist()
-        if stored == wanted:
-            return
-        if set(stored) == set(wanted):
-            warnings.warn(
-                "X has the genes in the order of the file, not in that of var_query: ds.var_names lists "
-                "them. ds[:, names] keeps the order of names",
-                stacklevel=caller_level(),
-            )
-            return
 
 
 def warn_of_empty_part(cells: int, of: int, obs: DataFrame, key: object) -> None:
