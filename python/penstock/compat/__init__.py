@@ -6,9 +6,8 @@ Code written for those loaders runs after a change of its import. docs/compat.md
 from importlib import import_module as _import_module
 from typing import Any as _Any
 
-_MODULES = ("census", "tiledbsoma_ml")
-#: Names that people look for here; the modules import torch.
-_NAMES = {
+#: The modules, which import torch, and names of theirs that people look for here.
+_MODULES = {
     "census": ("ExperimentDataPipe", "experiment_dataloader", "get_anndata", "get_obs", "get_var"),
     "tiledbsoma_ml": ("ExperimentDataset", "SCVIDataModule"),
 }
@@ -18,8 +17,8 @@ def __getattr__(name: str) -> _Any:
     if name in _MODULES:
         return _import_module(f"{__name__}.{name}")
     text = f"module {__name__!r} has no attribute {name!r}"
-    for module in _MODULES:
-        if name in _NAMES[module]:
+    for module, names in _MODULES.items():
+        if name in names:
             raise AttributeError(f"{text}: it is in {__name__}.{module}")
     raise AttributeError(f"{text}; it has {' and '.join(_MODULES)}, named after the loaders")
 

@@ -186,7 +186,7 @@ def test_names_of_other_loaders_say_where_they_are() -> None:
         _ = ps.compat.get_anndata
     with pytest.raises(AttributeError, match="it has census and tiledbsoma_ml"):
         _ = ps.compat.nothing_like_it
-    for module, names in ps.compat._NAMES.items():
+    for module, names in ps.compat._MODULES.items():
         assert set(names) <= set(getattr(ps.compat, module).__all__)
 
 
