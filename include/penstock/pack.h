@@ -12,6 +12,15 @@
 
 namespace penstock {
 
+/// One of the parts that a pack is made in, by several processes.
+struct PackPart {
+  uint64_t number = 0;  ///< from 0
+  uint64_t count = 1;
+  /// A Packer of the same content has begun (Packer::begin) and finishes when the parts are done.
+  /// Else the part makes the folder, and a Packer without `part` finishes later.
+  bool joins = false;
+};
+
 struct PackOptions {
   std::optional<RowSelection> rows;       ///< cells to pack; absent: all
   std::vector<std::string> measurements;  ///< empty: all
@@ -21,6 +30,9 @@ struct PackOptions {
   /// For layers that are stored by columns (CSC): a pass over the layer packs as many rows as fit.
   uint64_t memory_budget = uint64_t{2} << 30;
   uint64_t rows_per_file = uint64_t{1} << 18;
+  /// Write only the row files of this part; the pack is not finished. The files of all layers are
+  /// dealt out in order, the same number to each part or one more.
+  std::optional<PackPart> part;
 };
 
 struct PackProgress {
@@ -44,19 +56,34 @@ struct PackProgress {
 /// The pack appears at `destination` when it is complete. Until then it is built in
 /// destination + ".partial". However a Packer ends, the next one of the same content resumes there.
 /// Use from one thread; it reads and writes with several.
+///
+/// Several processes may make one pack, each with PackOptions::part, on a folder that all reach:
+/// the bytes are the same whatever the parts. A Packer without `part` then keeps their files, packs
+/// what is missing and finishes.
 class Packer {
  public:
   /// Throws InvalidArgument if `destination` is something else than a pack, if it is a pack of
   /// other content and `overwrite` is false, if there is nothing to pack, or while another process
-  /// packs there. Throws NotFound for unknown measurements and layers.
+  /// packs there. Throws NotFound for unknown measurements and layers. With `part` throws
+  /// InvalidArgument also if a pack of other content was begun there, and Unsupported if nothing
+  /// tells whether the source is the same for each part.
   Packer(const Experiment& source, std::string destination, PackOptions options = {});
   ~Packer();
   Packer(const Packer&) = delete;
   Packer& operator=(const Packer&) = delete;
 
-  /// Packs for about this long; false when the pack is complete. Throws ResourceExhausted if the
-  /// disk is full, or if `memory_budget` is too small, with the least that works; rows packed so
-  /// far are kept.
+  /// Copies obs and var, and makes all folders, for parts that join. advance() does it otherwise.
+  void begin();
+
+  /// Row files of the pack, of all layers: more parts would have nothing to do.
+  uint64_t file_count() const;
+
+  /// Whether a layer is stored by columns (CSC), so that each part reads it as a whole.
+  bool stored_by_columns() const;
+
+  /// Packs for about this long; false when the pack, or the part, is complete. Throws
+  /// ResourceExhausted if the disk is full, or if `memory_budget` is too small, with the least that
+  /// works; rows packed so far are kept.
   bool advance(double seconds);
 
   PackProgress progress() const;

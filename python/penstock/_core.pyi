@@ -816,7 +816,19 @@ class Packer:
         threads: int,
         rows_per_file: int,
         memory_budget: int = 2147483648,
-    ) -> None: ...
+        part: tuple[int, int, bool] | None = None,
+    ) -> None:
+        """
+        `part`: number from 0, count, and whether another Packer has begun and finishes.
+        """
+
+    def begin(self) -> None:
+        """Copies obs and var, and makes all folders."""
+
+    def file_count(self) -> int:
+        """Row files of all layers."""
+
+    def stored_by_columns(self) -> bool: ...
     def advance(self, seconds: float) -> bool:
         """Works on for about so long; False when the pack is there."""
 

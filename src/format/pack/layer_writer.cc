@@ -12,40 +12,31 @@
 namespace penstock::format::pack {
 namespace {
 
-/// Returns names that sort in the order of rows.
-std::string file_name(int64_t begin, int64_t end) {
-  const auto digits = [](int64_t row) {
-    std::string text = std::to_string(row);
-    return std::string(12 - std::min<size_t>(12, text.size()), '0') + text;
-  };
-  return digits(begin) + "-" + digits(end) + ".rows";
+/// The rows of the files; positions in the files become positions among these.
+RowSelection rows_of(std::vector<RowFilePlan>& files, const RowSelection& rows) {
+  if (files.empty() || files.back().end - files.front().first == rows.size()) return rows;
+  const uint64_t before = files.front().first;
+  for (RowFilePlan& file : files) {
+    file.first -= before;
+    file.end -= before;
+  }
+  return rows & RowSelection::range(files.front().facts.row_begin, files.back().facts.row_end);
 }
 
 }  // namespace
 
-LayerWriter::LayerWriter(MatrixSourcePtr source, RowSelection rows, uint64_t stored_columns,
-                         const ContentKey& key, std::string folder, uint64_t rows_per_file,
-                         const RowBandOptions& options)
+LayerWriter::LayerWriter(MatrixSourcePtr source, const RowSelection& rows,
+                         const RowFileFacts& facts, std::vector<RowFilePlan> files,
+                         std::string folder, const RowBandOptions& options)
     : source_(std::move(source)),
-      rows_(std::move(rows)),
+      facts_(facts),
+      rows_(rows_of(files, rows)),
+      files_(std::move(files)),
       folder_(std::move(folder)),
-      feed_(make_row_feed(source_, rows_, stored_columns, options)) {
-  facts_.key = key;
-  facts_.column_count = stored_columns;
-  facts_.value_type = source_->info().value_type;
-  uint64_t first = 0;
-  for (const uint64_t end : feed_->file_ends(std::max<uint64_t>(1, rows_per_file))) {
-    FilePlan file{{}, facts_, first, end};
-    file.facts.row_begin = rows_.at(first);
-    file.facts.row_end = rows_.at(end - 1) + 1;
-    file.name = file_name(file.facts.row_begin, file.facts.row_end);
-    files_.push_back(std::move(file));
-    first = end;
-  }
-}
+      feed_(make_row_feed(source_, rows_, facts_.column_count, options)) {}
 
 /// Whether a valid file exists. Damaged files and files of other content are written again.
-bool LayerWriter::kept(const FilePlan& plan) {
+bool LayerWriter::kept(const RowFilePlan& plan) {
   std::vector<int64_t> rows;
   rows_.copy_positions(plan.first, plan.end - plan.first, rows);
   try {
@@ -65,7 +56,7 @@ bool LayerWriter::kept(const FilePlan& plan) {
 
 bool LayerWriter::step() {
   if (file_ == files_.size()) return false;
-  const FilePlan& plan = files_[file_];
+  const RowFilePlan& plan = files_[file_];
   if (writer_ == nullptr) {
     if (kept(plan)) {
       rows_done_ += plan.end - plan.first;
@@ -99,7 +90,7 @@ PackedLayerContents LayerWriter::contents(const std::string& name) const {
   contents.nonzeros = nonzeros_;
   contents.stored_bytes = stored_bytes_;
   contents.key = hex(facts_.key);
-  for (const FilePlan& file : files_) contents.files.push_back(file.name);
+  for (const RowFilePlan& file : files_) contents.files.push_back(file.name);
   return contents;
 }
 

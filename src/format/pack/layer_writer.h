@@ -8,13 +8,14 @@
 #include "format/matrix_source.h"
 #include "format/pack/pack_contents.h"
 #include "format/pack/row_feed.h"
+#include "format/pack/row_file_plan.h"
 #include "format/row_file/row_file.h"
 
-// Writes the row files of one layer, some rows at a time (row_feed.h).
+// Writes row files of one layer, some rows at a time (row_feed.h).
 //
-//   LayerWriter writer(source, rows, stored_columns, key, folder, …);
+//   LayerWriter writer(source, rows, facts, plan_row_files(…), folder, …);
 //   while (writer.step()) …
-//   writer.contents(name)
+//   writer.contents(name)                       if it had all files of the layer
 //
 // Complete row files of the same key that exist already are kept. For one thread.
 
@@ -22,11 +23,11 @@ namespace penstock::format::pack {
 
 class LayerWriter {
  public:
+  /// `rows`: all that are packed; `facts`: of the layer; `files`: those to write, side by side.
   /// `options`: threads, and the memory for a matrix that is stored by columns. Throws
   /// ResourceExhausted if that is too little.
-  LayerWriter(MatrixSourcePtr source, RowSelection rows, uint64_t stored_columns,
-              const ContentKey& key, std::string folder, uint64_t rows_per_file,
-              const RowBandOptions& options);
+  LayerWriter(MatrixSourcePtr source, const RowSelection& rows, const RowFileFacts& facts,
+              std::vector<RowFilePlan> files, std::string folder, const RowBandOptions& options);
 
   /// Returns false when everything is written.
   bool step();
@@ -39,19 +40,14 @@ class LayerWriter {
   PackedLayerContents contents(const std::string& name) const;
 
  private:
-  struct FilePlan {
-    std::string name;
-    RowFileFacts facts;
-    uint64_t first = 0, end = 0;  ///< positions of its rows
-  };
-  bool kept(const FilePlan& plan);
+  bool kept(const RowFilePlan& plan);
 
   MatrixSourcePtr source_;
-  RowSelection rows_;
   RowFileFacts facts_;
+  RowSelection rows_;               ///< of the files
+  std::vector<RowFilePlan> files_;  ///< positions are those in rows_
   std::string folder_;
   std::unique_ptr<RowFeed> feed_;
-  std::vector<FilePlan> files_;
 
   size_t file_ = 0;    ///< index into files_ of the file being written
   uint64_t next_ = 0;  ///< position of its next row

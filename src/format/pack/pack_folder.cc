@@ -29,6 +29,7 @@ constexpr const char* kMarkerName = "pack.partial";
 constexpr const char* kPartial = ".partial";
 constexpr const char* kReplaced = ".replaced-";
 constexpr const char* kTemporary = ".tmp";  // of RowFileWriter too
+constexpr const char* kRowFile = ".rows.";
 constexpr uint64_t kCopyBytes = uint64_t{8} << 20;
 
 [[noreturn]] void fail(const char* action, const std::string& path, int error) {
@@ -174,15 +175,19 @@ bool exchange_names(const std::string& one, const std::string& other) {
   return ::syscall(SYS_renameat2, AT_FDCWD, one.c_str(), AT_FDCWD, other.c_str(), kExchange) == 0;
 }
 
-// Removes files that killed writers left incomplete. Call it only while nobody writes there.
-void remove_half_written(const std::string& folder) {
+// Removes files that killed writers left incomplete, or row files alone. A part that still writes
+// one then fails to rename it.
+void remove_half_written(const std::string& folder, std::string_view having = {}) {
   std::vector<fs::path> left;
   std::error_code error;
   const fs::recursive_directory_iterator end;
   for (fs::recursive_directory_iterator at(folder, error); !error && at != end;
        at.increment(error)) {
     const bool is_file = at->symlink_status(error).type() == fs::file_type::regular;
-    if (is_file && at->path().extension() == kTemporary) left.push_back(at->path());
+    if (is_file && at->path().extension() == kTemporary &&
+        at->path().filename().string().find(having) != std::string::npos) {
+      left.push_back(at->path());
+    }
   }
   for (const fs::path& path : left) fs::remove(path, error);  // a remaining one does no harm
 }
@@ -294,13 +299,20 @@ void check_owner(const std::string& path, const std::string& folder) {
 
 }  // namespace
 
-PackFolder::PackFolder(std::string destination, const std::string& key, bool overwrite)
-    : destination_(io::normalize(destination)), partial_(destination_ + kPartial) {
+PackFolder::PackFolder(std::string destination, const std::string& key, bool overwrite,
+                       FolderUse use)
+    : destination_(io::normalize(destination)), partial_(destination_ + kPartial), use_(use) {
+  if (use_ == FolderUse::kJoined) {
+    if (join(key)) return;
+    look(key, overwrite);
+    if (complete_) return;
+    throw IoError("the folder that this part of the pack belongs in is gone: " + partial_);
+  }
   constexpr int kMostTries = 100;  // some file systems change an open file's inode
   for (int tries = 0; tries < kMostTries; ++tries) {
     look(key, overwrite);
     if (complete_) return;
-    if (!lock(key)) continue;
+    if (!(use_ == FolderUse::kAlone ? lock(key) : lock_as_part(key))) continue;
     try {
       look(key, overwrite);  // another process may have finished before the lock
     } catch (...) {
@@ -360,37 +372,72 @@ void PackFolder::check_place() const {
   }
 }
 
-bool PackFolder::lock(const std::string& key) {
+/// Opens and locks the marker, which is made if it is not there.
+PackFolder::Locked PackFolder::lock_marker(int how) {
   const std::string marker = io::join(partial_, kMarkerName);
   if (what_is_there(partial_, kMarkerName) == Found::kOther) {
     throw InvalidArgument("there is something that is no pack begun: " + partial_);
   }
   make_folder(partial_);
   lock_ = ::open(marker.c_str(), O_CREAT | O_RDWR | O_NONBLOCK | O_CLOEXEC, 0666);
-  if (lock_ < 0 && errno == ENOENT) return false;  // the folder became the pack meanwhile
+  if (lock_ < 0 && errno == ENOENT) return Locked::kGone;
   if (lock_ < 0) fail("write", marker, errno);
-  const bool is_alone = ::flock(lock_, LOCK_EX | LOCK_NB) == 0;
-  if (!is_alone && errno == EWOULDBLOCK) {
+  const bool locked = ::flock(lock_, how | LOCK_NB) == 0;
+  if (!locked && errno == EWOULDBLOCK) {
     ::close(std::exchange(lock_, -1));
     throw InvalidArgument("another process is packing there: " + partial_);
   }
   if (!is_same_file(lock_, marker)) {  // another process finished meanwhile
     ::close(std::exchange(lock_, -1));
-    return false;
+    return Locked::kGone;
   }
+  return locked ? Locked::kYes : Locked::kNotOffered;
+}
+
+bool PackFolder::lock(const std::string& key) {
+  const Locked locked = lock_marker(LOCK_EX);
+  if (locked == Locked::kGone) return false;
   if (holds(lock_, key)) {
-    if (is_alone) remove_half_written(partial_);
+    if (locked == Locked::kYes) remove_half_written(partial_);
     return true;
   }
   // Another key, or no key: remove everything except the marker.
   for (const auto& entry : io::FileStore().list(partial_)) {
     if (entry.name != kMarkerName) fs::remove_all(io::join(partial_, entry.name));
   }
-  if (::ftruncate(lock_, 0) != 0 ||
-      ::pwrite(lock_, key.data(), key.size(), 0) != static_cast<ssize_t>(key.size())) {
-    fail("write", marker, errno);
-  }
+  if (::ftruncate(lock_, 0) != 0) fail("write", io::join(partial_, kMarkerName), errno);
+  write_key(key);
   return true;
+}
+
+void PackFolder::write_key(const std::string& key) const {
+  if (::pwrite(lock_, key.data(), key.size(), 0) == static_cast<ssize_t>(key.size())) return;
+  fail("write", io::join(partial_, kMarkerName), errno);
+}
+
+bool PackFolder::lock_as_part(const std::string& key) {
+  if (lock_marker(LOCK_SH) == Locked::kGone) return false;
+  if (holds(lock_, "")) write_key(key);  // the first part; others write the same
+  check_key(key);
+  return true;
+}
+
+bool PackFolder::join(const std::string& key) {
+  const std::string marker = io::join(partial_, kMarkerName);
+  lock_ = ::open(marker.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+  if (lock_ < 0 && errno == ENOENT) return false;
+  if (lock_ < 0) fail("read", marker, errno);
+  check_key(key);
+  return true;
+}
+
+void PackFolder::check_key(const std::string& key) {
+  if (holds(lock_, key)) return;
+  ::close(std::exchange(lock_, -1));
+  throw InvalidArgument(
+      "a pack of other content was begun there, or of other cells or layers, or the source was "
+      "written to since (remove it to begin again): " +
+      partial_);
 }
 
 /// Abandons the folder: removes what lock() made and keeps files of an earlier attempt.
@@ -410,7 +457,9 @@ void PackFolder::finish() {
   sync_path(partial_);
   const std::string old = replaces_ && is_there(destination_) ? replace() : std::string();
   if (old.empty()) give_name(partial_, destination_);
+  remove_half_written(destination_, kRowFile);  // not a file of a table that has such a name
   ::unlink(io::join(destination_, kMarkerName).c_str());
+  ::close(std::exchange(lock_, -1));  // sshfs keeps an open file under another name
   sync_path(folder_of(destination_));
   // Check once more: something else may have taken the name just before it was moved.
   std::error_code ignored;
@@ -447,7 +496,12 @@ std::string PackFolder::replace() {
 }
 
 PackFolder::~PackFolder() {
-  if (lock_ >= 0) ::close(lock_);
+  if (lock_ < 0) return;
+  if (use_ == FolderUse::kAlone && !complete_) {
+    leave();
+  } else {
+    ::close(lock_);
+  }
 }
 
 }  // namespace penstock::format::pack

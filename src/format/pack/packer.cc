@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
+#include <iterator>
 #include <limits>
 #include <memory>
 #include <random>
@@ -17,6 +18,7 @@
 #include "format/pack/open_pack.h"
 #include "format/pack/pack_contents.h"
 #include "format/pack/pack_folder.h"
+#include "format/pack/row_file_plan.h"
 #include "io/storage_options.h"
 #include "io/store.h"
 
@@ -42,7 +44,12 @@ std::string real_path(const std::string& path) {
 struct PlannedLayer {
   std::string measurement, name;
   Matrix matrix;
-  uint64_t stored_columns = 0;
+  RowFileFacts facts;  ///< without a range of rows
+  std::vector<RowFilePlan> files;
+
+  const format::MatrixSourcePtr& source() const { return HandleAccess::source(matrix); }
+  std::string place() const { return measurement + "/X/" + name; }
+  uint64_t rows() const { return files.empty() ? 0 : files.back().end - files.front().first; }
 };
 
 /// All columns; if the domain has no end (older releases), those listed in var.
@@ -76,7 +83,10 @@ std::vector<PlannedLayer> plan_layers(const Experiment& source, const PackOption
         throw InvalidArgument("pack each experiment of a join, then join the packs; the join is " +
                               source.uri());
       }
-      layers.push_back({measurement, name, matrix, columns_of(matrix, source.var(measurement))});
+      PlannedLayer layer{measurement, name, matrix, {}, {}};
+      layer.facts.column_count = columns_of(matrix, source.var(measurement));
+      layer.facts.value_type = layer.source()->info().value_type;
+      layers.push_back(std::move(layer));
     }
   }
   for (const std::string& wanted : options.layers) {
@@ -100,6 +110,10 @@ class Packer::Impl {
         options_(std::move(options)),
         store_(io::store_for(source.uri(), source.options().storage)) {
     layers_ = plan_layers(source_, options_);
+    if (options_.part && options_.part->number >= options_.part->count) {
+      throw InvalidArgument(concat("there is no part ", options_.part->number, " of ",
+                                   options_.part->count, ", counted from 0"));
+    }
     check_outside(destination);
     const RowSelection all = source_.obs().select("");
     rows_ = options_.rows ? *options_.rows & all : all;
@@ -117,22 +131,36 @@ class Packer::Impl {
     const std::string unknown = unknown_content();
     contents_.key = hex(content_key(content_ + unknown));
     if (!unknown.empty()) content_.clear();
-    progress_.rows_total = rows_.size() * layers_.size();
-    folder_ =
-        std::make_unique<PackFolder>(std::move(destination), contents_.key, options_.overwrite);
-    if (folder_->complete()) {
-      progress_.rows_done = progress_.rows_kept = progress_.rows_total;
-    }
+    plan_files();
+    folder_ = std::make_unique<PackFolder>(std::move(destination), contents_.key,
+                                           options_.overwrite, folder_use());
+    complete_ = folder_->complete();
+    if (complete_) progress_.rows_done = progress_.rows_kept = progress_.rows_total;
+  }
+
+  void begin() {
+    if (std::exchange(begun_, true) || complete_) return;
+    if (!options_.part) copy_tables();
+    if (options_.part && options_.part->joins) return;
+    for (const PlannedLayer& layer : layers_) make_folder(folder_of(layer));
+  }
+
+  uint64_t file_count() const { return file_count_; }
+
+  bool stored_by_columns() const {
+    return std::any_of(layers_.begin(), layers_.end(), [](const PlannedLayer& layer) {
+      return layer.source()->info().stored_by_columns;
+    });
   }
 
   bool advance(double seconds) {
     using Clock = std::chrono::steady_clock;
     const auto end = Clock::now() + std::chrono::duration<double>(seconds);
     do {
-      if (folder_->complete()) return false;
+      if (complete_) return false;
       step();
     } while (Clock::now() < end);
-    return !folder_->complete();
+    return !complete_;
   }
 
   PackProgress progress() const {
@@ -166,12 +194,54 @@ class Packer::Impl {
     }
   }
 
+  FolderUse folder_use() const {
+    if (!options_.part) return FolderUse::kAlone;
+    return options_.part->joins ? FolderUse::kJoined : FolderUse::kPart;
+  }
+
+  /// Plans the files of each layer, and leaves those of the part.
+  void plan_files() {
+    for (PlannedLayer& layer : layers_) {
+      layer.facts.key = content_key(contents_.key + " " + layer.place());
+      layer.files = plan_row_files(*layer.source(), rows_, layer.facts, options_.rows_per_file);
+      file_count_ += layer.files.size();
+      if (!options_.part) progress_.rows_total += rows_.size();
+    }
+    if (!options_.part) return;
+    const auto [number, count, joins] = *options_.part;
+    if (content_.empty()) {
+      throw Unsupported(
+          "it cannot be packed in parts, as nothing tells whether each part reads the "
+          "same: " +
+          source_.uri());
+    }
+    // Without the products of large numbers: the first `more` parts have a file more.
+    const uint64_t each = file_count_ / count, more = file_count_ % count;
+    const uint64_t begin = number * each + std::min(number, more);
+    const uint64_t end = begin + each + (number < more ? 1 : 0);
+    uint64_t before = 0;
+    for (PlannedLayer& layer : layers_) {
+      const uint64_t files = layer.files.size();
+      const auto at = [&](uint64_t file) {
+        const uint64_t place = std::clamp(file, before, before + files) - before;
+        return layer.files.begin() + static_cast<ptrdiff_t>(place);
+      };
+      layer.files = {std::make_move_iterator(at(begin)), std::make_move_iterator(at(end))};
+      before += files;
+      progress_.rows_total += layer.rows();
+    }
+  }
+
+  std::string folder_of(const PlannedLayer& layer) const {
+    return layer_path(folder_->path(), layer.measurement, layer.name);
+  }
+
   /// Text that no other pack has, if the content of the source is not known; else none.
   std::string unknown_content() const {
     bool known = !source_.obs().content().empty();
     for (const PlannedLayer& layer : layers_) {
       known = known && !source_.var(layer.measurement).content().empty() &&
-              !HandleAccess::source(layer.matrix)->content().empty();
+              !layer.source()->content().empty();
     }
     if (known) return {};
     std::random_device random;
@@ -186,8 +256,7 @@ class Packer::Impl {
                        "\nobs " + source_.obs().content();
     for (const PlannedLayer& layer : layers_) {
       text += "layer " + layer.measurement + " " + layer.name + "\nvar " +
-              source_.var(layer.measurement).content() +
-              HandleAccess::source(layer.matrix)->content();
+              source_.var(layer.measurement).content() + layer.source()->content();
     }
     for (const auto& [name, value] : contents_.metadata) {
       text += "metadata " + std::to_string(name.size()) + " " + name + " " +
@@ -198,6 +267,8 @@ class Packer::Impl {
 
   void step() {
     if (writer_ == nullptr) {
+      // A part may have no file of a layer.
+      while (options_.part && layer_ != layers_.size() && layers_[layer_].files.empty()) ++layer_;
       if (layer_ == layers_.size()) return finish();
       begin_layer();
     }
@@ -213,15 +284,12 @@ class Packer::Impl {
   }
 
   void begin_layer() {
-    if (layer_ == 0) copy_tables();
+    begin();
     const PlannedLayer& layer = layers_[layer_];
-    progress_.layer = layer.measurement + "/X/" + layer.name;
-    const std::string folder = layer_path(folder_->path(), layer.measurement, layer.name);
-    make_folder(folder);
-    const auto key = content_key(contents_.key + " " + progress_.layer);
+    progress_.layer = layer.place();
     writer_ = std::make_unique<LayerWriter>(
-        HandleAccess::source(layer.matrix), rows_, layer.stored_columns, key, folder,
-        options_.rows_per_file, format::RowBandOptions{options_.memory_budget, options_.threads});
+        layer.source(), rows_, layer.facts, layer.files, folder_of(layer),
+        format::RowBandOptions{options_.memory_budget, options_.threads});
   }
 
   PackedMeasurement& contents_of(const std::string& name) {
@@ -255,8 +323,11 @@ class Packer::Impl {
 
   void finish() {
     expect_unchanged();
-    write_file(io::join(folder_->path(), kContentsName), contents_.to_json());
-    folder_->finish();
+    if (!options_.part) {
+      write_file(io::join(folder_->path(), kContentsName), contents_.to_json());
+      folder_->finish();
+    }
+    complete_ = true;
   }
 
   Experiment source_;
@@ -267,6 +338,9 @@ class Packer::Impl {
   PackContents contents_;
   std::string content_;  ///< of the source when packing began; empty if it is not known
   std::unique_ptr<PackFolder> folder_;
+  bool begun_ = false;
+  bool complete_ = false;  ///< the pack, or the part
+  uint64_t file_count_ = 0;
   PackProgress progress_;  ///< of the finished layers
   size_t layer_ = 0;
   std::unique_ptr<LayerWriter> writer_;
@@ -276,6 +350,12 @@ Packer::Packer(const Experiment& source, std::string destination, PackOptions op
     : impl_(std::make_unique<Impl>(source, std::move(destination), std::move(options))) {}
 
 Packer::~Packer() = default;
+
+void Packer::begin() { impl_->begin(); }
+
+uint64_t Packer::file_count() const { return impl_->file_count(); }
+
+bool Packer::stored_by_columns() const { return impl_->stored_by_columns(); }
 
 bool Packer::advance(double seconds) { return impl_->advance(seconds); }
 

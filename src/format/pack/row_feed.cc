@@ -32,17 +32,6 @@ class UnitFeed final : public RowFeed {
     }
   }
 
-  std::vector<uint64_t> file_ends(uint64_t rows_per_file) const override {
-    std::vector<uint64_t> ends;
-    uint64_t begin = 0;
-    for (const UnitPlan& unit : units_) {
-      if (unit.end - begin < rows_per_file && &unit != &units_.back()) continue;
-      ends.push_back(unit.end);
-      begin = unit.end;
-    }
-    return ends;
-  }
-
   std::vector<EncodedRows> next(uint64_t first, uint64_t last) override {
     while (units_[unit_].first < first) ++unit_;  // rows of files that were kept
     const size_t begin = unit_;
@@ -79,16 +68,6 @@ class BandFeed final : public RowFeed {
   BandFeed(std::unique_ptr<RowBands> bands, const RowSelection& rows, uint64_t column_count,
            unsigned threads)
       : bands_(std::move(bands)), rows_(rows), column_count_(column_count), threads_(threads) {}
-
-  // Whatever the budget, so that packing resumes with another.
-  std::vector<uint64_t> file_ends(uint64_t rows_per_file) const override {
-    std::vector<uint64_t> ends;
-    for (uint64_t begin = 0; begin < rows_.size();) {
-      begin += std::min(rows_per_file, rows_.size() - begin);
-      ends.push_back(begin);
-    }
-    return ends;
-  }
 
   std::vector<EncodedRows> next(uint64_t first, uint64_t last) override {
     if (!bands_->collect(rows_.at(first))) return {};

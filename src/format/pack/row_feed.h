@@ -19,12 +19,8 @@ class RowFeed {
  public:
   virtual ~RowFeed() = default;
 
-  /// Positions at which files end, ascending; the last is the number of rows. A file has
-  /// `rows_per_file` rows, or some more.
-  virtual std::vector<uint64_t> file_ends(uint64_t rows_per_file) const = 0;
-
   /// Encodes rows from position `first` on, not to `last` or beyond it. Empty if it only read on:
-  /// then call it again. `first` only grows, and files are never cut elsewhere than file_ends says.
+  /// then call it again. `first` only grows, and `last` is the end of a file (row_file_plan.h).
   virtual std::vector<EncodedRows> next(uint64_t first, uint64_t last) = 0;
 
   /// Of a band feed.

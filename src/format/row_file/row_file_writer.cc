@@ -2,10 +2,10 @@
 #include <penstock/error.h>
 #include <unistd.h>
 
-#include <atomic>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <random>
 #include <system_error>
 #include <utility>
 
@@ -29,11 +29,11 @@ constexpr size_t kBufferBytes = size_t{1} << 20;
   throw IoError(message);
 }
 
-/// A name beside the file, unique among the files of this process.
+/// A name beside the file that no other writer has: on other machines that share the folder, and in
+/// containers, process numbers repeat.
 std::string temporary_name(const std::string& path) {
-  static std::atomic<uint64_t> count{0};
-  return path + "." + std::to_string(::getpid()) + "-" +
-         std::to_string(count.fetch_add(1, std::memory_order_relaxed)) + ".tmp";
+  std::random_device random;
+  return concat(path, ".", random(), "-", random(), ".tmp");
 }
 
 template <typename T>
