@@ -12,9 +12,11 @@ from penstock.base.text import plural, size
 from penstock.base.validation import checked_int, parse_memory_size
 from penstock.cli.parser import add_command
 from penstock.experiment.pack import pack
+from penstock.experiment.pack_job import ROWS_PER_FILE
+from penstock.experiment.pack_parts import pack_part
 
 if TYPE_CHECKING:
-    from penstock._core import PackProgress
+    from penstock.experiment.pack_job import PackProgress
 
 
 def add_arguments(commands: Any) -> None:
@@ -29,6 +31,7 @@ def add_arguments(commands: Any) -> None:
         examples=(
             "penstock pack cells.soma cells.pack",
             "penstock pack census/homo_sapiens tongue.pack --obs-query \"tissue_general == 'tongue'\" --layer raw",
+            "penstock pack cells.soma cells.pack --part 3/16",
         ),
     )
     parser.add_argument("source", metavar="SRC", help="path or URI of an experiment or a pack")
@@ -53,16 +56,45 @@ def add_arguments(commands: Any) -> None:
         help="memory for layers that are stored by genes (CSC); more memory needs fewer passes over them",
     )  # fmt: skip
     parser.add_argument(
+        "--rows-per-file", metavar="N", type=int, default=ROWS_PER_FILE,
+        help="cells in a file of X, or some more (default: %(default)s)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--part", metavar="K/N", type=_part,
+        help="pack the K-th of N parts, for a task of a job array; K counts from 1. When all parts are "
+        "done, the same command without --part finishes the pack",
+    )  # fmt: skip
+    parser.add_argument(
         "--overwrite", action="store_true", help="replace a pack that is already at DST"
     )
     parser.set_defaults(run=run)
+
+
+def _part(text: str) -> tuple[int, int]:
+    """Return number from 0 and count of "3/16"."""
+    number, slash, count = text.partition("/")
+    if not (slash and number.isdecimal() and count.isdecimal() and 1 <= int(number) <= int(count)):
+        raise argparse.ArgumentTypeError(
+            f"a part is K/N, such as 3/16, with K from 1 to N (sbatch --array=1-16), got {text!r}"
+        )
+    return int(number) - 1, int(count)
 
 
 def run(parsed: argparse.Namespace) -> None:
     """Pack, and print a summary."""
     if parsed.threads is not None:
         checked_int("--threads", parsed.threads, least=1, most=1024)
+    checked_int("--rows-per-file", parsed.rows_per_file, least=1)
     parse_memory_size("--memory-budget", parsed.memory_budget)
+    options = {
+        "obs_query": parsed.obs_query,
+        "measurements": parsed.measurement,
+        "layers": parsed.layer,
+        "overwrite": parsed.overwrite,
+        "threads": parsed.threads,
+        "memory_budget": parsed.memory_budget,
+        "rows_per_file": parsed.rows_per_file,
+    }
     last: list[PackProgress] = []
     begin = time.monotonic()
     with _bar() as show:
@@ -71,40 +103,48 @@ def run(parsed: argparse.Namespace) -> None:
             last[:] = [progress]
             show(progress)
 
-        packed = pack(
-            parsed.source,
-            parsed.destination,
-            obs_query=parsed.obs_query,
-            measurements=parsed.measurement,
-            layers=parsed.layer,
-            overwrite=parsed.overwrite,
-            threads=parsed.threads,
-            memory_budget=parsed.memory_budget,
-            progress=seen,
-        )
-    for line in _summary(packed, last[-1], time.monotonic() - begin, parsed.memory_budget):
+        if parsed.part:
+            pack_part(parsed.source, parsed.destination, *parsed.part, progress=seen, **options)
+        else:
+            packed = pack(parsed.source, parsed.destination, progress=seen, **options)
+    seconds = time.monotonic() - begin
+    if parsed.part:
+        lines = _part_summary(parsed.part, last[-1], seconds)
+    else:
+        lines = _summary(packed, last[-1], seconds, parsed.memory_budget)
+    for line in lines:
         print(line)
 
 
+def _part_summary(part: tuple[int, int], progress: PackProgress, seconds: float) -> Iterator[str]:
+    number, count = part
+    yield f"part {number + 1} of {count} is done: {plural(progress.rows_total, 'row')}"
+    yield from _rows(progress, seconds)
+
+
 def _summary(packed: Any, progress: PackProgress, seconds: float, budget: str) -> Iterator[str]:
-    written = progress.rows_done - progress.rows_kept
     layers = [(name, layer) for name in packed.measurements for layer in packed.layers(name)]
     stored = sum(packed.x(*layer).stored_bytes for layer in layers)
     yield (
         f"{packed.uri}: {plural(packed.n_obs, 'cell')}, "
         f"{plural(len(layers), 'layer')}, {size(stored)}"
     )
+    yield from _rows(progress, seconds)
+    for layer, passes in progress.passes.items():
+        yield (
+            f"{layer} is stored by genes: read in {plural(passes, 'pass')} with --memory-budget {budget}; "
+            "a larger budget needs fewer"
+        )
+
+
+def _rows(progress: PackProgress, seconds: float) -> Iterator[str]:
+    written = progress.rows_done - progress.rows_kept
     if progress.rows_kept:
         yield f"{plural(progress.rows_kept, 'row')} had been packed before"
     if written:
         yield (
             f"{plural(written, 'row')} packed in {seconds:,.1f} s, "
             f"{written / max(seconds, 1e-9):,.0f} cells/s"
-        )
-    for layer, passes in progress.passes.items():
-        yield (
-            f"{layer} is stored by genes: read in {plural(passes, 'pass')} with --memory-budget {budget}; "
-            "a larger budget needs fewer"
         )
 
 

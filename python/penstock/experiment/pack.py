@@ -6,29 +6,17 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from penstock import _core
-from penstock.base.text import count
-from penstock.base.validation import (
-    checked_bool,
-    checked_int,
-    checked_local_path,
-    checked_text,
-    described,
-    parse_memory_size,
-)
 from penstock.errors import InvalidArgument
+from penstock.executors.parts import checked_executor
 
-from .anndata_source import AnnDataExperiment
-from .axis_query import resolve
 from .experiment import Experiment, open_stored
-from .globs import expanded
-from .joined import JoinedExperiment
-from .open_source import open_source
+from .pack_job import MEMORY_BUDGET, ROWS_PER_FILE, PackProgress, pack_job, run_packer
+from .pack_parts import pack_parts
 
 if TYPE_CHECKING:
-    from .axis_query import AxisQuery
+    from penstock.executors.parts import Executor
 
-_SECONDS_BETWEEN = 0.1
+    from .axis_query import AxisQuery
 
 
 def pack(
@@ -40,9 +28,12 @@ def pack(
     layers: str | Sequence[str] | None = None,
     overwrite: bool = False,
     threads: int | None = None,
-    memory_budget: int | str = "2GiB",
+    memory_budget: int | str = MEMORY_BUDGET,
+    rows_per_file: int = ROWS_PER_FILE,
     storage_options: Mapping[str, Any] | None = None,
-    progress: Callable[[_core.PackProgress], Any] | None = None,
+    progress: Callable[[PackProgress], Any] | None = None,
+    executor: Executor | None = None,
+    parts: int | None = None,
 ) -> Experiment:
     """Copy an experiment into a pack, in which each cell can be read by itself.
 
@@ -67,13 +58,22 @@ def pack(
     memory_budget : int or str, default "2GiB"
         Memory for layers that are stored by genes (CSC). Each pass over such a layer packs as many
         cells as fit, so a larger budget needs fewer passes. Other layers do not use it.
+    rows_per_file : int, default 262144
+        Cells in a file of X, or some more. Packs of the same cells with another number are other
+        packs: their bytes differ.
     storage_options : dict, optional
         Access to a remote source, as for `penstock.open`.
     progress : callable, optional
         Called about ten times a second with an object of counts: ``rows_done``, ``rows_total``
         (cells times layers), ``rows_kept`` (from an earlier attempt), ``bytes_written``, ``layer``.
         For layers stored by genes also ``passes`` (a dict from layer to number), ``pass_number``
-        and ``pass_share`` (done of the current pass).
+        and ``pass_share`` (done of the current pass). With `executor` called after each part.
+    executor : concurrent.futures.Executor, optional
+        Packs the files of X in parts (docs/executors.md). Its workers must reach `source`, and
+        `destination` under the same path. The pack is the same, byte for byte, as without.
+    parts : int, optional
+        Number of parts for `executor`. By default each file of X is a part. For layers stored by
+        genes it must be given, since each part reads such a layer as a whole.
 
     Returns
     -------
@@ -84,58 +84,39 @@ def pack(
     ------
     InvalidArgument
         The destination exists and cannot be replaced, another process packs there, or nothing is
-        selected.
+        selected. Or `parts` is missing for a layer that is stored by genes.
+    PartFailed
+        The executor lost a part. The same call again resumes with the files that are there.
     IoError
         obs or var was written to after the experiment was opened.
     NotFound
         The experiment, a measurement or a layer does not exist.
     Unsupported
         A chosen layer is of a kind that is not read, such as float16. Or it is stored by genes
-        (CSC) in an AnnData object in memory.
+        (CSC) in an AnnData object in memory. Or an AnnData object in memory is packed by an executor.
     ResourceExhausted
         The disk is full, or `memory_budget` is too small; the message says how much is needed. The
         packed data stay, and packing again resumes there.
     """
-    path = checked_local_path("destination", destination)
-    source = expanded(source)
-    if isinstance(source, (list, tuple, dict)):
-        raise InvalidArgument(
-            f"one experiment is packed at a time, got {count(len(source))}: pack each, then join the packs "
-            "with penstock.join"
-        )
-    experiment = open_source(source, threads, storage_options)
-    if isinstance(experiment, JoinedExperiment):
-        raise InvalidArgument("joined experiments are packed one by one, then the packs joined")
-    measurement_names = _names("measurements", measurements)
-    layer_names = _names("layers", layers)
-    if isinstance(experiment, AnnDataExperiment):
-        experiment.check_all_readable(measurement_names, layer_names)
-    path = os.path.abspath(path)  # noqa: PTH100  (keeps links)
-    packer = _core.Packer(
-        experiment.engine,
-        path,
-        None if obs_query is None else resolve(experiment.obs, obs_query, "obs_query"),
-        measurement_names,
-        layer_names,
-        checked_bool("overwrite", overwrite),
-        0 if threads is None else checked_int("threads", threads, least=1, most=1024),
-        0,
-        parse_memory_size("memory_budget", memory_budget),
+    job = pack_job(
+        source,
+        destination,
+        obs_query=obs_query,
+        measurements=measurements,
+        layers=layers,
+        overwrite=overwrite,
+        threads=threads,
+        memory_budget=memory_budget,
+        rows_per_file=rows_per_file,
+        storage_options=storage_options,
     )
-    # The interpreter checks for Ctrl-C between two calls.
-    while packer.advance(_SECONDS_BETWEEN):
-        if progress is not None:
-            progress(packer.progress())
-    if progress is not None:
-        progress(packer.progress())
-    return open_stored(path, threads=threads)
-
-
-def _names(what: str, names: str | Sequence[str] | None) -> list[str]:
-    if names is None:
-        return []
-    if isinstance(names, str):
-        names = [names]
-    if not isinstance(names, Sequence) or not names:
-        raise InvalidArgument(f"{what} must be one name or several, got {described(names)}")
-    return [checked_text(what, name) for name in names]
+    if executor is None and parts is not None:
+        raise InvalidArgument("parts= is the number of parts for an executor: give executor=, too")
+    if executor is not None:
+        checked_executor(executor)
+    packer = job.packer()
+    if executor is not None:
+        pack_parts(job, packer, executor, parts, progress)
+        progress = None
+    run_packer(packer, progress)
+    return open_stored(job.path, threads=threads)

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,35 +15,9 @@ import part_functions as functions
 import penstock as ps
 import pytest
 from conftest import SCRIPTS
+from engines import KINDS, made
 from penstock.executors import PartFailed
 from penstock.executors.parts import Part, results
-
-KINDS = ["threads", "processes", "loky", "dask"]
-
-
-@contextmanager
-def made(kind: str) -> Iterator[Any]:
-    """An executor of two workers."""
-    if kind == "threads":
-        with ThreadPoolExecutor(2) as executor:
-            yield executor
-    elif kind == "processes":
-        with ProcessPoolExecutor(2, multiprocessing.get_context("spawn")) as executor:
-            yield executor
-    elif kind == "loky":
-        from joblib.externals.loky import ProcessPoolExecutor as Loky
-
-        with Loky(2) as executor:
-            yield executor
-    else:
-        distributed = pytest.importorskip("distributed")
-        with (
-            distributed.LocalCluster(
-                n_workers=2, threads_per_worker=1, dashboard_address=None
-            ) as cluster,
-            distributed.Client(cluster) as client,
-        ):
-            yield client.get_executor()
 
 
 def parts(count: int, *before: Any, after: tuple[Any, ...] = ()) -> list[Part]:

@@ -11,7 +11,9 @@ import numpy as np
 import part_functions as functions
 import penstock as ps
 import pytest
-from conftest import Oracle
+from conftest import Oracle, write_small_tiles
+from engines import Calling
+from packed_experiments import contents
 from penstock.base.missing_package import MissingPackage
 from penstock.executors import PartFailed, RayExecutor
 from penstock.executors.parts import Part, results
@@ -64,3 +66,16 @@ def test_rows_on_ray(executor: RayExecutor, pbmc3k: Oracle) -> None:
 
     rows = ps.map_batches(totals, ds, executor=executor)
     np.testing.assert_array_equal(rows.values, ps.map_batches(totals, ds).values)
+
+
+def test_a_pack_on_ray(executor: RayExecutor, tmp_path: Path) -> None:
+    """Also when a worker is killed while it writes: Ray runs its part again."""
+    source = write_small_tiles(tmp_path / "cells", 3_000, 200, per_cell=40)
+    pack, marker = tmp_path / "cells.pack", tmp_path / "killed"
+    killing = Calling(
+        executor, functions.killed_while_writing, str(marker), str(tmp_path / "cells.pack.partial")
+    )
+    ps.pack(source, pack, rows_per_file=100, executor=killing)
+    assert marker.exists(), "a worker was killed"
+    ps.pack(source, tmp_path / "whole.pack", rows_per_file=100)
+    assert contents(pack) == contents(tmp_path / "whole.pack")

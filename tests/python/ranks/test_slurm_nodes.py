@@ -17,6 +17,7 @@ import part_functions
 import penstock as ps
 import pytest
 import torch
+from conftest import write_small_tiles
 from penstock.executors import parts
 from slurm import missing_programs, two_nodes
 
@@ -87,6 +88,38 @@ def test_scvi(cluster: dict[str, str], tmp_path: Path) -> None:
     assert np.isfinite(latent).all()
     assert len(np.unique(latent, axis=0)) == 6000
     assert (tmp_path / "model" / "model.pt").is_file()
+
+
+def test_a_pack_by_a_job_array(cluster: dict[str, str], tmp_path: Path) -> None:
+    """The script of docs/executors.md, as it stands; the plain command then has nothing left to pack."""
+    source = write_small_tiles(tmp_path / "cells.soma", 2_000, 200, per_cell=40)
+    given = ["--rows-per-file", "100"]
+    (script,) = blocks("executors.md", "bash")
+    (line,) = [line for line in script.splitlines() if line.startswith("penstock")]
+    (tmp_path / "pack.sbatch").write_text(script.replace(line, " ".join([line, *given])))
+    run = {"cwd": tmp_path, "env": {**cluster, "SOURCE": str(source)}, "text": True}
+    done = subprocess.run(
+        ["sbatch", "--wait", "--output", "task-%a.out", "pack.sbatch"],
+        capture_output=True, timeout=600, check=False, **run,
+    )  # fmt: skip
+    said = [path.read_text() for path in sorted(tmp_path.glob("task-*.out"))]
+    assert done.returncode == 0, [done.stderr, *said]
+    assert [text.splitlines()[0].split(":")[0] for text in said] == [
+        f"part {task} of 4 is done" for task in range(1, 5)
+    ]
+    assert not (tmp_path / "cells.pack").exists()
+    whole = subprocess.run(
+        ["penstock", "pack", source, "cells.pack", *given], capture_output=True, check=False, **run
+    )
+    assert whole.returncode == 0, whole.stderr
+    assert "2,000 rows had been packed before" in whole.stdout
+    assert "packed in" not in whole.stdout
+    ps.pack(source, tmp_path / "whole.pack", rows_per_file=100)
+    files = [
+        sorted(path.rglob("*.rows")) for path in (tmp_path / "cells.pack", tmp_path / "whole.pack")
+    ]
+    assert len(files[0]) >= 4
+    assert [f.read_bytes() for f in files[0]] == [f.read_bytes() for f in files[1]]
 
 
 def test_each_node_has_its_share(cluster: dict[str, str], tmp_path: Path) -> None:

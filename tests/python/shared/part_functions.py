@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -65,3 +67,18 @@ def raising_unpicklable(number: int) -> int:
 def always_killing(number: int) -> int:
     os.kill(os.getpid(), signal.SIGKILL)
     return number
+
+
+def killed_while_writing(
+    marker: str, folder: str, function: Callable[..., Any], arguments: tuple[Any, ...]
+) -> Any:
+    """Call the function; the first worker that has a half written file in the folder is killed."""
+
+    def watch() -> None:
+        while not Path(marker).exists():
+            if any(Path(folder).rglob("*.tmp")):
+                Path(marker).touch()
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    threading.Thread(target=watch, daemon=True).start()
+    return function(*arguments)

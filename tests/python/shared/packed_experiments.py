@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import subprocess
 import sys
@@ -112,6 +113,15 @@ def write_random(path: Path, seed: int) -> tuple[sp.coo_matrix, np.ndarray]:
         if rows.size:
             layer.write(pa.SparseCOOTensor.from_scipy(X))
     return X, ids
+
+
+def contents(pack: Path) -> dict[str, str]:
+    """SHA-256 of each file."""
+    return {
+        str(path.relative_to(pack)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(pack.rglob("*"))
+        if path.is_file()
+    }
 
 
 def row_files(path: Path) -> list[Path]:

@@ -1,0 +1,158 @@
+"""Content and options of a pack, checked; and packing, as a whole or a part."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from penstock import _core
+from penstock.base.text import count
+from penstock.base.validation import (
+    checked_bool,
+    checked_int,
+    checked_local_path,
+    checked_text,
+    described,
+    parse_memory_size,
+)
+from penstock.errors import InvalidArgument
+
+from .anndata_source import AnnDataExperiment
+from .axis_query import resolve
+from .experiment import Experiment
+from .globs import expanded
+from .joined import JoinedExperiment
+from .open_source import open_source
+
+MEMORY_BUDGET = "2GiB"
+ROWS_PER_FILE = 1 << 18
+_SECONDS_BETWEEN = 0.1
+
+
+class PackProgress(Protocol):
+    """Progress of packing. Rows are cells times layers."""
+
+    @property
+    def rows_done(self) -> int:
+        """Rows packed, `rows_kept` included."""
+
+    @property
+    def rows_total(self) -> int:
+        """Rows to pack."""
+
+    @property
+    def rows_kept(self) -> int:
+        """Rows that an earlier attempt had packed."""
+
+    @property
+    def bytes_written(self) -> int:
+        """Bytes written for the others."""
+
+    @property
+    def layer(self) -> str:
+        """Layer being packed: ``"RNA/X/raw"``; empty while parts are packed."""
+
+    @property
+    def passes(self) -> dict[str, int]:
+        """Passes over each layer that is stored by genes, once they are known."""
+
+    @property
+    def pass_number(self) -> int:
+        """Pass over the layer, from 1; 0 if it is not stored by genes."""
+
+    @property
+    def pass_share(self) -> float:
+        """Share of the pass that is done."""
+
+
+@dataclass(frozen=True)
+class PackJob:
+    """The content and options of a pack: all that a worker needs."""
+
+    experiment: Experiment
+    path: str
+    rows: _core.RowSelection | None
+    measurements: list[str]
+    layers: list[str]
+    overwrite: bool
+    threads: int
+    rows_per_file: int
+    memory_budget: int
+
+    def packer(self, part: tuple[int, int, bool] | None = None) -> _core.Packer:
+        """Return what packs it, or a part: number, count, and whether another packer has begun."""
+        return _core.Packer(
+            self.experiment.engine,
+            self.path,
+            self.rows,
+            self.measurements,
+            self.layers,
+            self.overwrite,
+            self.threads,
+            self.rows_per_file,
+            self.memory_budget,
+            part,
+        )
+
+
+def pack_job(
+    source: Any,
+    destination: str | os.PathLike[str],
+    *,
+    obs_query: Any = None,
+    measurements: Any = None,
+    layers: Any = None,
+    overwrite: bool = False,
+    threads: int | None = None,
+    memory_budget: int | str = MEMORY_BUDGET,
+    rows_per_file: int = ROWS_PER_FILE,
+    storage_options: Mapping[str, Any] | None = None,
+) -> PackJob:
+    """Check the arguments of `penstock.pack`, and open the source."""
+    path = checked_local_path("destination", destination)
+    source = expanded(source)
+    if isinstance(source, (list, tuple, dict)):
+        raise InvalidArgument(
+            f"one experiment is packed at a time, got {count(len(source))}: pack each, then join the packs "
+            "with penstock.join"
+        )
+    experiment = open_source(source, threads, storage_options)
+    if isinstance(experiment, JoinedExperiment):
+        raise InvalidArgument("joined experiments are packed one by one, then the packs joined")
+    measurement_names = _names("measurements", measurements)
+    layer_names = _names("layers", layers)
+    if isinstance(experiment, AnnDataExperiment):
+        experiment.check_all_readable(measurement_names, layer_names)
+    return PackJob(
+        experiment,
+        os.path.abspath(path),  # noqa: PTH100  (keeps links)
+        None if obs_query is None else resolve(experiment.obs, obs_query, "obs_query"),
+        measurement_names,
+        layer_names,
+        checked_bool("overwrite", overwrite),
+        0 if threads is None else checked_int("threads", threads, least=1, most=1024),
+        checked_int("rows_per_file", rows_per_file, least=1, most=1 << 40),
+        parse_memory_size("memory_budget", memory_budget),
+    )
+
+
+def run_packer(packer: _core.Packer, progress: Callable[[PackProgress], Any] | None = None) -> None:
+    """Pack until all is packed."""
+    # The interpreter checks for Ctrl-C between two calls.
+    while packer.advance(_SECONDS_BETWEEN):
+        if progress is not None:
+            progress(packer.progress())
+    if progress is not None:
+        progress(packer.progress())
+
+
+def _names(what: str, names: str | Sequence[str] | None) -> list[str]:
+    if names is None:
+        return []
+    if isinstance(names, str):
+        names = [names]
+    if not isinstance(names, Sequence) or not names:
+        raise InvalidArgument(f"{what} must be one name or several, got {described(names)}")
+    return [checked_text(what, name) for name in names]
