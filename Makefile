@@ -80,7 +80,8 @@ test: test-cpp test-install test-asan test-fuzz test-tsan test-python
 test-all: export PENSTOCK_TEST_SEED ?= $(shell date -u +%Y%m%d)
 test-all: check docs test-cpp test-install test-asan test-fuzz test-scalar test-peers test-peer-suites
 	[ "$$(id -u)" -ne 0 ] || tools/install_system_packages.sh "command:slurmctld slurmctld" "command:slurmd slurmd" \
-	  "command:srun slurm-client" "command:munged munge"
+	  "command:srun slurm-client" "command:munged munge" \
+	  "command:sshfs sshfs" "command:sshd openssh-server"
 	$(MAKE) test-tsan TSAN_LAYERS="base io format pipeline"
 	$(MAKE) test-python TEST_CHOICE= HYPOTHESIS_PROFILE=thorough
 	$(MAKE) test-oldest
