@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -74,6 +75,7 @@ void register_statistics(nb::module_& module) {
             self.group_count = count;
           },
           nb::arg("groups"), nb::arg("count"))
+      .def_rw("chunk_rows", &StatisticsOptions::chunk_rows)
       .def(
           "clip",
           [](StatisticsOptions& self, const Vector<double>& upper) { self.upper = copy_of(upper); },
@@ -92,7 +94,32 @@ void register_statistics(nb::module_& module) {
           "Non-zeros, totals, squared deviations; by group, then column.")
       .def(
           "rows", [](const StatisticsPass& self) { return arrays_of(self.rows()); },
-          nb::sig(kArraysOfRows), "The same by row.");
+          nb::sig(kArraysOfRows), "The same by row.")
+      .def("sums", [](const StatisticsPass& self) {
+        const std::string sums = self.sums();
+        return nb::bytes(sums.data(), sums.size());
+      });
+
+  nb::class_<StatisticsSum>(module, "StatisticsSum", "Adds up the sums of passes over chunks.")
+      .def(
+          "__init__",
+          [](StatisticsSum* self, uint32_t columns, uint32_t group_count,
+             const std::optional<Vector<double>>& upper) {
+            new (self) StatisticsSum(columns, group_count,
+                                     upper ? copy_of(*upper) : std::vector<double>());
+          },
+          nb::arg("columns"), nb::arg("group_count"), nb::arg("upper").none())
+      .def(
+          "add",
+          [](StatisticsSum& self, const nb::bytes& sums, const std::vector<uint64_t>& group_sizes,
+             const std::vector<uint32_t>& groups) {
+            self.add({sums.c_str(), sums.size()}, group_sizes, groups);
+          },
+          nb::arg("sums"), nb::arg("group_sizes"), nb::arg("groups"))
+      .def("group_sizes", &StatisticsSum::group_sizes)
+      .def(
+          "columns", [](const StatisticsSum& self) { return arrays_of(self.columns()); },
+          nb::sig(kArraysOfColumns), "As of StatisticsPass.");
 }
 
 }  // namespace penstock::python

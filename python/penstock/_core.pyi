@@ -748,6 +748,10 @@ class StatisticsOptions:
         ],
         count: int,
     ) -> None: ...
+    @property
+    def chunk_rows(self) -> int: ...
+    @chunk_rows.setter
+    def chunk_rows(self, arg: int, /) -> None: ...
     def clip(
         self,
         upper: Annotated[
@@ -783,6 +787,31 @@ class StatisticsPass:
         numpy.typing.NDArray[numpy.float64],
     ]:
         """The same by row."""
+
+    def sums(self) -> bytes: ...
+
+class StatisticsSum:
+    """Adds up the sums of passes over chunks."""
+
+    def __init__(
+        self,
+        columns: int,
+        group_count: int,
+        upper: Annotated[
+            NDArray[numpy.float64], dict(shape=(None,), order="C", device="cpu", writable=False)
+        ]
+        | None,
+    ) -> None: ...
+    def add(self, sums: bytes, group_sizes: Sequence[int], groups: Sequence[int]) -> None: ...
+    def group_sizes(self) -> list[int]: ...
+    def columns(
+        self,
+    ) -> tuple[
+        numpy.typing.NDArray[numpy.int64],
+        numpy.typing.NDArray[numpy.float64],
+        numpy.typing.NDArray[numpy.float64],
+    ]:
+        """As of StatisticsPass."""
 
 class PackProgress:
     @property

@@ -45,7 +45,16 @@ LoaderOptions loader_options(const Matrix& matrix, const StatisticsOptions& opti
   return loader;
 }
 
-void check_groups(const StatisticsOptions& options, uint64_t rows, uint32_t columns) {
+std::vector<double> checked_upper(std::vector<double> upper, uint32_t group_count,
+                                  uint32_t columns) {
+  const uint64_t wanted = uint64_t{group_count} * columns;
+  if (upper.empty() || upper.size() == wanted) return upper;
+  throw InvalidArgument(concat(
+      "upper must have one number for each group and column: ", upper.size(), " for ", wanted));
+}
+
+void check_groups(const StatisticsOptions& options, uint64_t rows) {
+  if (options.chunk_rows == 0) throw InvalidArgument("chunk_rows must be 1 or more");
   if (!options.groups.empty() && options.groups.size() != rows) {
     throw InvalidArgument(
         concat("groups must have one number for each row: ", options.groups.size(), " for ", rows));
@@ -55,11 +64,6 @@ void check_groups(const StatisticsOptions& options, uint64_t rows, uint32_t colu
       throw InvalidArgument(
           concat("a group must be less than group_count: ", group, " of ", options.group_count));
     }
-  }
-  const uint64_t wanted = uint64_t{options.group_count} * columns;
-  if (!options.upper.empty() && options.upper.size() != wanted) {
-    throw InvalidArgument(concat("upper must have one number for each group and column: ",
-                                 options.upper.size(), " for ", wanted));
   }
 }
 
@@ -90,9 +94,10 @@ class StatisticsPass::Impl {
         columns(
             pipeline::batch_shape(options.transforms.get(), stored_columns(matrix), options.dtype)
                 .columns),
-        column_moments(columns, options.by_column ? options.group_count : 0, options.upper),
+        column_moments(columns, options.by_column ? options.group_count : 0,
+                       checked_upper(options.upper, options.group_count, columns)),
         group_sizes(options.group_count) {
-    check_groups(options, loader.row_count(), columns);
+    check_groups(options, loader.row_count());
     options.upper.clear();
     if (!options.by_row) return;
     row_moments.nonzeros.resize(loader.row_count());
@@ -110,14 +115,22 @@ class StatisticsPass::Impl {
     const size_t ranges = options.by_column ? column_moments.range_count() : 0;
     const size_t row_tasks = options.by_row ? (batch.rows() + kRowsATask - 1) / kRowsATask : 0;
     const CancelScope whole(&kNever);  // a batch half added would be counted wrongly for good
-    parallel_for(ranges + row_tasks, options.threads, [&](size_t task) {
-      if (task < ranges) {
-        column_moments.add(task, batch, groups);
-      } else {
-        add_rows(batch, (task - ranges) * kRowsATask);
-      }
-    });
-    rows_done += batch.rows();
+    for (uint32_t begin = 0; begin < batch.rows();) {
+      // Up to the end of the chunk.
+      const uint64_t left = options.chunk_rows - rows_done % options.chunk_rows;
+      const auto end = static_cast<uint32_t>(std::min<uint64_t>(batch.rows(), begin + left));
+      const size_t tasks = ranges + (begin == 0 ? row_tasks : 0);
+      parallel_for(tasks, options.threads, [&](size_t task) {
+        if (task < ranges) {
+          column_moments.add(task, batch, begin, end, groups);
+        } else {
+          add_rows(batch, (task - ranges) * kRowsATask);
+        }
+      });
+      rows_done += end - begin;
+      if (end - begin == left) column_moments.end_chunk();
+      begin = end;
+    }
   }
 
   StatisticsOptions options;
@@ -181,5 +194,38 @@ const std::vector<uint64_t>& StatisticsPass::group_sizes() const noexcept {
 }
 
 uint32_t StatisticsPass::column_count() const noexcept { return impl_->columns; }
+
+std::string StatisticsPass::sums() const { return impl_->column_moments.sums(); }
+
+class StatisticsSum::Impl {
+ public:
+  Impl(uint32_t columns, uint32_t group_count, std::vector<double> upper)
+      : moments(columns, group_count, checked_upper(std::move(upper), group_count, columns)),
+        group_sizes(group_count) {}
+
+  pipeline::ColumnMoments moments;
+  std::vector<uint64_t> group_sizes;
+};
+
+StatisticsSum::StatisticsSum(uint32_t columns, uint32_t group_count, std::vector<double> upper)
+    : impl_(std::make_unique<Impl>(columns, group_count, std::move(upper))) {}
+
+StatisticsSum::~StatisticsSum() = default;
+
+void StatisticsSum::add(std::string_view sums, std::span<const uint64_t> group_sizes,
+                        std::span<const uint32_t> groups) {
+  if (group_sizes.size() != groups.size()) {
+    throw InvalidArgument(concat("each group must have a size: ", group_sizes.size(), " for ",
+                                 groups.size(), " groups"));
+  }
+  impl_->moments.add_sums(sums, groups);
+  for (size_t i = 0; i < groups.size(); ++i) impl_->group_sizes[groups[i]] += group_sizes[i];
+}
+
+Moments StatisticsSum::columns() const { return impl_->moments.moments(impl_->group_sizes); }
+
+const std::vector<uint64_t>& StatisticsSum::group_sizes() const noexcept {
+  return impl_->group_sizes;
+}
 
 }  // namespace penstock

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <memory>
 #include <optional>
 #include <random>
@@ -195,6 +196,92 @@ TEST(StatisticsPass, IsTheSameForAnyThreadsBudgetAndPatience) {
   }
 }
 
+/// Of bits, so that NaN is itself.
+bool same_bits(const std::vector<double>& a, const std::vector<double>& b) {
+  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(double)) == 0;
+}
+
+TEST(StatisticsSum, PassesOverChunksGiveTheBitsOfOnePass) {
+  int other_bits = 0;
+  for (uint64_t number = 1; number <= 60; ++number) {
+    const TestSeed seed(number);
+    std::mt19937_64 random(seed);
+    Case test = random_case(seed);
+    StatisticsOptions& options = test.options;
+    options.by_column = true;
+    options.by_row = false;
+    const auto columns = static_cast<uint32_t>(test.columns.size());
+    if (random() % 3 == 0) options.upper.assign(options.group_count * columns, 7.5);
+    const uint64_t chunk = 1 + random() % (test.rows.size() + 5);
+    options.chunk_rows = chunk;
+    StatisticsPass whole(as_matrix(test.matrix), options);
+    finish(whole);
+    StatisticsSum sum(columns, options.group_count, options.upper);
+    for (size_t first = 0; first < test.rows.size(); first += chunk) {
+      const size_t end = std::min<size_t>(test.rows.size(), first + chunk);
+      const auto at = [&](auto& of, size_t place) {
+        return of.begin() + static_cast<ptrdiff_t>(place);
+      };
+      StatisticsOptions part = options;
+      part.chunk_rows = StatisticsOptions{}.chunk_rows;
+      part.rows =
+          RowSelection::from_sorted(std::vector<int64_t>(at(test.rows, first), at(test.rows, end)));
+      // Only the groups that occur, which have other numbers there.
+      std::vector<uint32_t> groups = {0};
+      if (!options.groups.empty()) {
+        part.groups.assign(at(options.groups, first), at(options.groups, end));
+        groups = part.groups;
+        std::sort(groups.begin(), groups.end());
+        groups.erase(std::unique(groups.begin(), groups.end()), groups.end());
+        for (uint32_t& group : part.groups) {
+          group = static_cast<uint32_t>(std::lower_bound(groups.begin(), groups.end(), group) -
+                                        groups.begin());
+        }
+      }
+      part.group_count = static_cast<uint32_t>(groups.size());
+      if (!options.upper.empty()) part.upper.assign(groups.size() * columns, 7.5);
+      StatisticsPass pass(as_matrix(test.matrix), part);
+      finish(pass);
+      sum.add(pass.sums(), pass.group_sizes(), groups);
+    }
+    ASSERT_EQ(sum.group_sizes(), whole.group_sizes());
+    const Moments ours = sum.columns(), theirs = whole.columns();
+    ASSERT_EQ(ours.nonzeros, theirs.nonzeros);
+    ASSERT_TRUE(same_bits(ours.total, theirs.total)) << number;
+    ASSERT_TRUE(same_bits(ours.squared_deviation, theirs.squared_deviation)) << number;
+
+    options.chunk_rows = StatisticsOptions{}.chunk_rows;
+    StatisticsPass at_once(as_matrix(test.matrix), options);
+    finish(at_once);
+    other_bits += !same_bits(ours.squared_deviation, at_once.columns().squared_deviation);
+  }
+  EXPECT_GT(other_bits, 5) << "the chunks matter";
+}
+
+TEST(StatisticsSum, SumsOfAnotherShapeAreRefused) {
+  const auto matrix = std::make_shared<MemoryMatrix>(MemoryMatrixOptions{});
+  StatisticsOptions options;
+  options.memory_budget = 16_MiB;
+  StatisticsPass pass(as_matrix(matrix), options);
+  finish(pass);
+  const std::string sums = pass.sums();
+  const uint32_t columns = pass.column_count();
+  const auto added = [&](StatisticsSum&& sum, std::string_view bytes, std::vector<uint32_t> to) {
+    sum.add(bytes, pass.group_sizes(), to);
+  };
+  EXPECT_NO_THROW(added({columns, 2}, sums, {1}));
+  EXPECT_THROW(added({columns + 1, 1}, sums, {0}), InvalidArgument);
+  EXPECT_THROW(added({columns, 2}, sums, {2}), InvalidArgument);
+  EXPECT_THROW(added({columns, 2}, sums, {0, 1}), InvalidArgument);
+  EXPECT_THROW(added({columns, 1, std::vector<double>(columns)}, sums, {0}), InvalidArgument);
+  EXPECT_THROW(added({columns, 1}, sums + "x", {0}), InvalidArgument);
+  for (size_t length = 0; length < sums.size(); length += 1 + length / 20) {
+    EXPECT_THROW(added({columns, 1}, std::string_view(sums).substr(0, length), {0}),
+                 InvalidArgument);
+  }
+  EXPECT_THROW(StatisticsSum(columns, 2, std::vector<double>(columns)), InvalidArgument);
+}
+
 TEST(StatisticsPass, WhatMakesNoSenseIsRefused) {
   const auto matrix = std::make_shared<MemoryMatrix>(MemoryMatrixOptions{});
   const auto refused = [&](auto change, const std::string& message) {
@@ -211,6 +298,7 @@ TEST(StatisticsPass, WhatMakesNoSenseIsRefused) {
   refused([](auto& options) { options.dtype = DataType::kInt32; }, "float32 or float64, not int32");
   refused([](auto& options) { options.groups = {0}; }, "one number for each row: 1 for 1000");
   refused([](auto& options) { options.groups.assign(1000, 1); }, "less than group_count: 1 of 1");
+  refused([](auto& options) { options.chunk_rows = 0; }, "chunk_rows must be 1 or more");
   refused([](auto& options) { options.upper = {1}; }, "each group and column: 1 for 100");
   refused([](auto& options) { options.columns = std::vector<int64_t>{5, 4}; }, "ascend");
 }

@@ -3,17 +3,20 @@
 #include <cmath>
 #include <cstdint>
 
-// Sums for an exact or nearly exact mean and variance. Integers are summed in 64 bits, other values
-// by Welford's update. Parts are merged by Chan's formula (Chan, Golub, LeVeque, "Updating formulae
+// Sums for an exact or nearly exact mean and variance. Integers are summed exactly, other values by
+// Welford's update. Parts are merged by Chan's formula (Chan, Golub, LeVeque, "Updating formulae
 // and a pairwise algorithm for computing sample variances", 1979).
 
 namespace penstock::kernel {
 
-/// Sums of integers; exact for all values that add() accepts.
+__extension__ using Int128 = __int128;
+
+/// Sums of integers; exact for all values that add() accepts, which are the same in any order for
+/// up to 2^32 values.
 struct IntegerSums {
   int64_t count = 0;  ///< values that are not 0
   int64_t sum = 0;
-  int64_t squares = 0;
+  Int128 squares = 0;
 
   /// False for a value that is not an integer or would overflow; nothing is added then.
   bool add(double value) noexcept {
@@ -21,15 +24,17 @@ struct IntegerSums {
     if (!(value > -kLargest && value < kLargest)) return false;
     const auto integer = static_cast<int64_t>(value);
     if (static_cast<double>(integer) != value) return false;
-    int64_t new_sum, new_squares;
-    if (__builtin_add_overflow(sum, integer, &new_sum) ||
-        __builtin_add_overflow(squares, integer * integer, &new_squares)) {
-      return false;
-    }
+    int64_t new_sum;
+    if (__builtin_add_overflow(sum, integer, &new_sum)) return false;
     sum = new_sum;
-    squares = new_squares;
+    squares += integer * integer;
     count += integer != 0;
     return true;
+  }
+  void merge(const IntegerSums& other) noexcept {
+    count += other.count;
+    sum += other.sum;
+    squares += other.squares;
   }
 };
 
@@ -47,6 +52,10 @@ struct RunningMoments {
   }
   void merge(const RunningMoments& other) noexcept {
     if (other.count == 0) return;
+    if (count == 0) {
+      *this = other;
+      return;
+    }
     const auto here = static_cast<double>(count), there = static_cast<double>(other.count);
     const double difference = other.mean - mean;
     const double all = here + there;
@@ -64,8 +73,7 @@ inline RunningMoments constant_moments(int64_t count, double value) noexcept {
 /// Moments of `count` values with these sums; values that are not in `sums` are zeros.
 inline RunningMoments moments_of(const IntegerSums& sums, int64_t count) noexcept {
   if (count == 0) return {};
-  __extension__ using Wide = __int128;
-  const Wide scaled = Wide{count} * sums.squares - Wide{sums.sum} * sums.sum;
+  const Int128 scaled = Int128{count} * sums.squares - Int128{sums.sum} * sums.sum;
   const auto n = static_cast<double>(count);
   return {count, static_cast<double>(sums.sum) / n, static_cast<double>(scaled) / n};
 }
