@@ -72,10 +72,12 @@ def results(
     function: Callable[..., Any],
     parts: Iterable[Part],
     at_once: int = AT_ONCE,
+    *,
+    in_order: bool = False,
 ) -> Iterator[tuple[Part, Any]]:
     """Run ``function(*part.arguments)`` for each part, and yield each part with its result.
 
-    The order is that in which parts end. The executor is not shut down. If the caller stops, or a part fails, parts that have not begun are cancelled.
+    The order is that in which parts end, or that of `parts`. The executor is not shut down. If the caller stops, or a part fails, parts that have not begun are cancelled.
 
     Parameters
     ----------
@@ -98,26 +100,32 @@ def results(
         A part raised it.
     """
     waiting = iter(parts)
-    running: dict[Future[Any], Part] = {}
+    running: dict[Future[Any], tuple[int, Part]] = {}
     ended: SimpleQueue[Future[Any]] = SimpleQueue()
+    handed_out = yielded = 0
+    early: dict[int, tuple[Part, Any]] = {}  # by number, if the order is that of the parts
     try:
         while True:
-            while len(running) < at_once and (part := next(waiting, None)) is not None:
+            while handed_out - yielded < at_once and (part := next(waiting, None)) is not None:
                 # Dask takes two calls with equal arguments for one.
                 token = uuid.uuid4().hex
                 with _losing(part, executor):
                     future = executor.submit(run_part, token, function, part.arguments)
-                running[future] = part
+                running[future] = handed_out, part
+                handed_out += 1
                 future.add_done_callback(ended.put)
             if not running:
                 return
             future = ended.get()
-            part = running.pop(future)
+            number, part = running.pop(future)
             with _losing(part, executor):
                 outcome = future.result()
             if isinstance(outcome, _Raised):
                 outcome.raise_in(part)
-            yield part, outcome
+            early[number if in_order else yielded] = part, outcome
+            while yielded in early:
+                yielded += 1
+                yield early.pop(yielded - 1)
     finally:
         for future in running:
             future.cancel()

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from penstock.dataset.dataset import Dataset
+    from penstock.executors.parts import Executor
 
 #: Median absolute deviation of a normal distribution with standard deviation 1.
 _NORMAL_MAD = 0.6744897501960817
@@ -23,14 +24,19 @@ _LITTLE = 1e-12  # replaces a mean of 0
 
 
 def by_dispersion(
-    ds: Dataset, n: int, flavor: str, groups: Groups | None, n_bins: int
+    ds: Dataset,
+    n: int,
+    flavor: str,
+    groups: Groups | None,
+    n_bins: int,
+    executor: Executor | None,
 ) -> dict[str, Any]:
     """Return the columns of scanpy's table for one of the two flavors."""
     if flavor == "seurat":
         logs = [step for step in ds.transforms if isinstance(step, Log1p)]
         base = logs[-1].base if logs else None
         ds = ds.with_settings(transforms=[*ds.transforms, Expm1(base)])
-    moments = gene_moments(ds, groups)
+    moments = gene_moments(ds, groups, executor=executor)
     if not np.isfinite(moments.total).all():
         raise InvalidArgument(
             f"flavor {flavor!r} expects logarithmised values, these are too large: give the Dataset "

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from penstock.dataset.dataset import Dataset
+    from penstock.executors.parts import Executor
 
 _LEAST_JITTER = 1e-18
 _SPANS = (0.4, 0.5, 0.6, 0.8, 1.0)
@@ -38,11 +39,12 @@ def highly_variable_genes(
     batch_key: str | Sequence[str] | None = None,
     span: float = 0.3,
     n_bins: int = 20,
+    executor: Executor | None = None,
 ) -> pd.DataFrame:
     """Find the genes that vary most between cells, as `scanpy.pp.highly_variable_genes` does.
 
     The cells are streamed once ("seurat", "cell_ranger") or twice ("seurat_v3"). Only sums are
-    stored: 24 bytes for each gene and batch for counts, 80 bytes for other values.
+    stored: 32 bytes for each gene and batch for counts, 80 bytes for other values.
 
     Parameters
     ----------
@@ -67,6 +69,8 @@ def highly_variable_genes(
         Share of the genes in each local fit of the "seurat_v3" flavors.
     n_bins : int, default 20
         Bins of the mean for "seurat".
+    executor : concurrent.futures.Executor, optional
+        Reads the cells in parts of 262,144 (docs/executors.md). The result has the same bits.
 
     Returns
     -------
@@ -81,6 +85,8 @@ def highly_variable_genes(
         An argument is out of range, a batch has too few cells, or the flavor cannot use the values.
     NotFound
         The column does not exist.
+    PartFailed
+        The executor lost a part.
     MissingPackage
         pandas, or scikit-misc for "seurat_v3", is not installed; the extra [genes] has both.
     """
@@ -93,7 +99,7 @@ def highly_variable_genes(
                 f"each batch needs 2 cells or more, {groups.values[int(sizes.argmin())]!r} of "
                 f"{batch_key!r} has {sizes.min()}"
             )
-    return variable_genes(ds, n_top_genes, flavor, groups, span, n_bins)
+    return variable_genes(ds, n_top_genes, flavor, groups, span, n_bins, executor=executor)
 
 
 def variable_genes(
@@ -104,6 +110,7 @@ def variable_genes(
     span: float,
     n_bins: int = 20,
     most_jitter: float = 0.0,
+    executor: Executor | None = None,
 ) -> pd.DataFrame:
     """Return the genes of `highly_variable_genes`.
 
@@ -117,9 +124,9 @@ def variable_genes(
     checked_choice("flavor", flavor, FLAVORS)
     if flavor in ("seurat", "cell_ranger"):
         n_bins = checked_int("n_bins", n_bins, least=1)
-        columns = by_dispersion(ds, n, flavor, groups, n_bins)
+        columns = by_dispersion(ds, n, flavor, groups, n_bins, executor)
     else:
-        columns = _by_standardised_variance(ds, n, flavor, groups, span, most_jitter)
+        columns = _by_standardised_variance(ds, n, flavor, groups, span, most_jitter, executor)
     frame = pd.DataFrame(columns, index=pd.Index(ds.var_names))
     frame.insert(0, "soma_joinid", ds.reader.selection.column_joinids)
     return frame
@@ -157,14 +164,20 @@ def batch_groups(ds: Dataset, batch_key: str | Sequence[str]) -> Groups:
 
 
 def _by_standardised_variance(
-    ds: Dataset, n: int, flavor: str, groups: Groups | None, span: float, most_jitter: float
+    ds: Dataset,
+    n: int,
+    flavor: str,
+    groups: Groups | None,
+    span: float,
+    most_jitter: float,
+    executor: Executor | None,
 ) -> dict[str, Any]:
     loess = _import_loess()
     if isinstance(span, bool) or not isinstance(span, (int, float)) or not 0 < span <= 1:
         raise InvalidArgument(f"span must be more than 0 and at most 1, got {described(span)}")
     if ds.n_obs < 2:
         raise InvalidArgument(f"variances need 2 cells or more, {ds.n_obs} selected")
-    moments = gene_moments(ds, groups)
+    moments = gene_moments(ds, groups, executor=executor)
     if not (moments.total == np.rint(moments.total)).all():
         warnings.warn(
             f"flavor {flavor!r} expects counts, but some values are not integers",
@@ -178,7 +191,7 @@ def _by_standardised_variance(
     )
     sizes = moments.sizes[:, None].astype(np.float64)
     upper = deviations * np.sqrt(sizes) + moments.mean
-    clipped = gene_moments(ds, groups, upper)
+    clipped = gene_moments(ds, groups, upper, executor)
     # Squared deviations from the mean before clipping.
     squares = clipped.squared_deviation + sizes * (clipped.mean - moments.mean) ** 2
     alone = moments.sizes == 1

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from penstock import _core
 from penstock.base.missing_package import require
 from penstock.base.validation import checked_text
 from penstock.dataset.functions import as_dataset
@@ -16,19 +15,17 @@ from penstock.errors import InvalidArgument
 from penstock.experiment.columns import is_missing
 from penstock.experiment.data_frame import JOINID
 from penstock.experiment.joined import JoinedExperiment
-from penstock.plan.measurements import SeveralMeasurements
-from penstock.plan.shard import Shard
+
+from .chunks import column_sums, row_sums
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from penstock.dataset.dataset import Dataset
-    from penstock.plan.settings import LoaderSettings
+    from penstock.executors.parts import Executor
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
-
-_SINGLE = ("float32", "int8", "uint8", "int16", "uint16", "bool")
 
 
 @dataclass(frozen=True)
@@ -64,11 +61,13 @@ class Moments:
             )
 
 
-def gene_statistics(ds: Dataset | Any, *, group_by: str | None = None) -> pd.DataFrame:
+def gene_statistics(
+    ds: Dataset | Any, *, group_by: str | None = None, executor: Executor | None = None
+) -> pd.DataFrame:
     """Compute mean, variance, non-zeros and total of each gene, in one pass over the cells.
 
-    The values are those of X after the transforms. Counts are summed as 64-bit integers, so results
-    are exact and do not depend on the number of threads or the memory budget.
+    The values are those of X after the transforms. Counts are summed exactly. Results do not depend
+    on the number of threads, the memory budget or the executor.
 
     Parameters
     ----------
@@ -77,7 +76,9 @@ def gene_statistics(ds: Dataset | Any, *, group_by: str | None = None) -> pd.Dat
         AnnData object, is read with the default settings of a Dataset.
     group_by : str, optional
         Column of obs. Statistics are computed for each of its values; cells without a value are
-        left out. Takes 24 bytes for each gene and value (80 if X does not hold integers).
+        left out. Takes 32 bytes for each gene and value (80 if X does not hold integers).
+    executor : concurrent.futures.Executor, optional
+        Reads the cells in parts of 262,144 (docs/executors.md). The result has the same bits.
 
     Returns
     -------
@@ -93,6 +94,8 @@ def gene_statistics(ds: Dataset | Any, *, group_by: str | None = None) -> pd.Dat
         a value of `group_by`.
     NotFound
         The column does not exist.
+    PartFailed
+        The executor lost a part.
     MissingPackage
         pandas is not installed.
     """
@@ -101,7 +104,7 @@ def gene_statistics(ds: Dataset | Any, *, group_by: str | None = None) -> pd.Dat
 
     ds = as_dataset(ds)
     groups = None if group_by is None else group_codes(ds, group_by)
-    moments = gene_moments(ds, groups)
+    moments = gene_moments(ds, groups, executor=executor)
     frame = pd.DataFrame(
         {
             "mean": moments.mean.ravel(),
@@ -120,12 +123,14 @@ def gene_statistics(ds: Dataset | Any, *, group_by: str | None = None) -> pd.Dat
     return frame
 
 
-def cell_statistics(ds: Dataset | Any) -> pd.DataFrame:
+def cell_statistics(ds: Dataset | Any, *, executor: Executor | None = None) -> pd.DataFrame:
     """Compute mean, variance, non-zeros and total of each cell, in one pass.
 
     Parameters
     ----------
     ds : Dataset or source of one
+        As in `gene_statistics`.
+    executor : concurrent.futures.Executor, optional
         As in `gene_statistics`.
 
     Returns
@@ -139,6 +144,8 @@ def cell_statistics(ds: Dataset | Any) -> pd.DataFrame:
     ------
     InvalidArgument
         `ds` is no source of a Dataset, or its transforms make tokens, centre or have callables.
+    PartFailed
+        The executor lost a part.
     MissingPackage
         pandas is not installed.
     """
@@ -146,11 +153,7 @@ def cell_statistics(ds: Dataset | Any) -> pd.DataFrame:
     import pandas as pd
 
     ds = as_dataset(ds)
-    options = _options(ds, by_row=True)
-    statistics = _core.StatisticsPass(ds.reader.selection.matrix, options)
-    statistics.run()
-    genes = statistics.column_count
-    nonzeros, total, squared_deviation = statistics.rows()
+    genes, (nonzeros, total, squared_deviation) = row_sums(ds, executor)
     with np.errstate(invalid="ignore", divide="ignore"):
         mean = total / genes
         variance = squared_deviation / (genes - 1.0 if genes > 1 else np.nan)
@@ -204,55 +207,29 @@ def group_codes(ds: Dataset, column: str) -> Groups:
     return Groups(values, codes if read.codes is None else codes[read.codes])
 
 
-def gene_moments(ds: Dataset, groups: Groups | None = None, upper: Floats | None = None) -> Moments:
+def gene_moments(
+    ds: Dataset,
+    groups: Groups | None = None,
+    upper: Floats | None = None,
+    executor: Executor | None = None,
+) -> Moments:
     """Return moments of each group and gene; clip values to `upper`, shape (groups, genes)."""
-    options = _options(ds, by_row=False)
     count = 1
+    codes = None
+    all_groups = 1
     if groups is not None:
+        codes = groups.codes
         count = len(groups.values)
-        has_missing = bool((groups.codes == count).any())
-        options.group(groups.codes, count + has_missing)
-        if upper is not None and has_missing:
+        all_groups = count + bool((codes == count).any())
+        if upper is not None and all_groups > count:
             upper = np.vstack([upper, np.full(upper.shape[1], np.inf)])
-    if upper is not None:
-        options.clip(np.ascontiguousarray(upper, np.float64).ravel())
-    statistics = _core.StatisticsPass(ds.reader.selection.matrix, options)
-    statistics.run()
-    sizes = np.array(statistics.group_sizes()[:count], np.int64)
-    shape = -1, statistics.column_count
-    nonzeros, total, squared_deviation = statistics.columns()
+    group_sizes, columns = column_sums(ds, codes, all_groups, upper, executor)
+    nonzeros, total, squared_deviation = columns
+    sizes = np.array(group_sizes[:count], np.int64)
+    shape = -1, len(total) // all_groups
     return Moments(
         sizes,
         nonzeros.reshape(shape)[:count],
         total.reshape(shape)[:count],
         squared_deviation.reshape(shape)[:count],
     )
-
-
-def _is_one_of_several_ranks(settings: LoaderSettings) -> bool:
-    try:
-        return settings.find_shard().world_size != 1
-    except InvalidArgument:  # of the environment; only epochs need to know the rank
-        return True
-
-
-def _options(ds: Dataset, *, by_row: bool) -> _core.StatisticsOptions:
-    selection, settings = ds.reader.selection, ds.reader.settings
-    if isinstance(selection, SeveralMeasurements):
-        selection.refuse("statistics")
-    chain = selection.transforms
-    if chain is not None and (chain.max_tokens is not None or chain.is_centred or chain.callables):
-        raise InvalidArgument(
-            "statistics are streamed by the engine from sparse values: transforms must hold no "
-            "RankTokens, no Scale with mean= and no callables; use ds.with_settings(transforms=…)"
-        )
-    options = _core.StatisticsOptions()
-    loader = ds.reader.planner.options(Shard(), 0)
-    # Each of several ranks reads all cells. Epochs of a pack read rows one by one and keep none.
-    if selection.matrix.addresses_rows or _is_one_of_several_ranks(settings):
-        loader.kept = None
-    single = settings.engine_dtype == "float32" if chain else selection.matrix.value_type in _SINGLE
-    loader.dtype = "float32" if single else "float64"
-    options.from_loader(loader)
-    options.by_row, options.by_column = by_row, not by_row
-    return options

@@ -82,3 +82,16 @@ def killed_while_writing(
 
     threading.Thread(target=watch, daemon=True).start()
     return function(*arguments)
+
+
+def killed_once(marker: str, function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
+    """Call the function; the first worker to do so is killed."""
+    if not Path(marker).exists():
+        Path(marker).touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return function(*arguments)
+
+
+def after_a_while(seconds: float, number: int) -> int:
+    time.sleep(seconds)
+    return number
