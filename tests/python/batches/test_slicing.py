@@ -56,7 +56,9 @@ def test_parts_are_those_of_anndata(
         if kind == "slice":
             first, last = np.sort(rng.integers(0, n + 1, 2)).tolist()
             step = data.draw(st.sampled_from([None, 1, 3]))
-            return (slice(first, last, step),) * 2
+            taken = slice(first, last, step)
+            # scipy 1.17 fails on a mask of rows with columns in steps.
+            return taken, taken if step is None else np.arange(n)[taken]
         mask = rng.random(n) < 0.02
         if kind == "mask":
             return mask, mask

@@ -223,7 +223,7 @@ def test_the_seeds_draw_every_filter() -> None:
     every = [*COMPRESSIONS, *REORDERINGS, *FOR_INTEGERS, *CHECKSUMS]
     every += [tiledb.PositiveDeltaFilter, tiledb.FloatScaleFilter]
     assert drawn == {each.__name__ for each in every}
-    assert lengths == {0, 1, 2, 3, 4}
+    assert lengths >= {0, 1, 2, 3, 4}
 
 
 @pytest.mark.parametrize("seed", SEEDS)

@@ -43,7 +43,7 @@ def test_notebook_runs(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     if name.startswith("2-"):
         first, last = (int(each) for each in re.findall(r"(\d+) after", text)[:2])
         assert last < first, text
-        assert float(re.findall(r"spaces: ([\d.e-]+)", text)[0]) < 1e-4
+        assert float(re.findall(r"spaces: ([\d.]+e[+-]\d+)", text)[0]) < 1e-4
     if name.startswith("3-"):  # labels that were hidden, and the commonest
         hidden, labelled, commonest = (float(each) for each in re.findall(r"([\d.]+)%", text)[-3:])
         assert min(hidden, labelled) > commonest + 20, text
