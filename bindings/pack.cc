@@ -56,6 +56,7 @@ void register_pack(nb::module_& module) {
           "`part`: number from 0, count, and whether another Packer has begun and finishes.")
       .def("begin", &Packer::begin, Release(), "Copies obs and var, and makes all folders.")
       .def("file_count", &Packer::file_count, "Row files of all layers.")
+      .def("close", &Packer::close, Release(), "Lets others pack there.")
       .def("stored_by_columns", &Packer::stored_by_columns)
       .def("advance", &Packer::advance, nb::arg("seconds"), Release(),
            "Works on for about so long; False when the pack is there.")

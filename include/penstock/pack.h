@@ -88,6 +88,9 @@ class Packer {
 
   PackProgress progress() const;
 
+  /// Ends packing, and lets others pack there. The destructor does it otherwise.
+  void close();
+
  private:
   class Impl;
   std::unique_ptr<Impl> impl_;

@@ -857,6 +857,9 @@ class Packer:
     def file_count(self) -> int:
         """Row files of all layers."""
 
+    def close(self) -> None:
+        """Lets others pack there."""
+
     def stored_by_columns(self) -> bool: ...
     def advance(self, seconds: float) -> bool:
         """Works on for about so long; False when the pack is there."""

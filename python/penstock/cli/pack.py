@@ -13,7 +13,7 @@ from penstock.base.validation import checked_int, parse_memory_size
 from penstock.cli.parser import add_command
 from penstock.experiment.pack import pack
 from penstock.experiment.pack_job import ROWS_PER_FILE
-from penstock.experiment.pack_parts import pack_part
+from penstock.experiment.pack_parts import MOST_PARTS, pack_part
 
 if TYPE_CHECKING:
     from penstock.experiment.pack_job import PackProgress
@@ -73,7 +73,8 @@ def add_arguments(commands: Any) -> None:
 def _part(text: str) -> tuple[int, int]:
     """Return number from 0 and count of "3/16"."""
     number, slash, count = text.partition("/")
-    if not (slash and number.isdecimal() and count.isdecimal() and 1 <= int(number) <= int(count)):
+    are_numbers = slash and number.isdecimal() and count.isdecimal() and len(count) < 9
+    if not (are_numbers and 1 <= int(number) <= int(count) <= MOST_PARTS):
         raise argparse.ArgumentTypeError(
             f"a part is K/N, such as 3/16, with K from 1 to N (sbatch --array=1-16), got {text!r}"
         )

@@ -115,8 +115,11 @@ def pack(
     if executor is not None:
         checked_executor(executor)
     packer = job.packer()
-    if executor is not None:
-        pack_parts(job, packer, executor, parts, progress)
-        progress = None
-    run_packer(packer, progress)
+    try:
+        if executor is not None:
+            pack_parts(job, packer, executor, parts, progress)
+            progress = None
+        run_packer(packer, progress)
+    finally:
+        packer.close()  # an error that is held would hold the lock
     return open_stored(job.path, threads=threads)

@@ -16,6 +16,8 @@ from penstock.executors.parts import Executor, Part, results
 from .anndata_source import AnnDataExperiment
 from .pack_job import PackJob, PackProgress, pack_job, run_packer
 
+MOST_PARTS = 1 << 20
+
 
 def pack_part(
     source: Any,
@@ -31,8 +33,13 @@ def pack_part(
     `number` counts from 0; `options` are those of `penstock.pack`, the same for all parts. Nothing
     happens if the pack is there.
     """
+    count = checked_int("count", count, least=1, most=MOST_PARTS)
+    number = checked_int("number", number, least=0, most=count - 1)
     packer = pack_job(source, destination, **options).packer((number, count, False))
-    run_packer(packer, progress)
+    try:
+        run_packer(packer, progress)
+    finally:
+        packer.close()
     return packer.progress()
 
 
@@ -59,7 +66,7 @@ def pack_parts(
             "the object to a file and pack that"
         )
     if parts is not None:
-        parts = checked_int("parts", parts, least=1, most=1 << 20)
+        parts = checked_int("parts", parts, least=1, most=MOST_PARTS)
     files = packer.file_count()
     if parts is None and files > 1 and packer.stored_by_columns():
         raise InvalidArgument(
@@ -70,6 +77,7 @@ def pack_parts(
     now = packer.progress()
     done, kept, written = now.rows_done, now.rows_kept, 0
     if done < now.rows_total:  # else the pack is there
+        job.packer((0, parts, True)).close()  # raises if it cannot be packed in parts
         packer.begin()
         given = [
             Part(f"part {number + 1} of {parts} of {job.path}", (job, number, parts))
@@ -88,6 +96,9 @@ def pack_parts(
 def _pack_joined(job: PackJob, number: int, parts: int) -> tuple[int, int, int]:
     """Pack a part, on a worker. Return rows done, rows kept and bytes written."""
     packer = job.packer((number, parts, True))
-    run_packer(packer)
+    try:
+        run_packer(packer)
+    finally:
+        packer.close()
     now = packer.progress()
     return now.rows_done, now.rows_kept, now.bytes_written

@@ -55,6 +55,7 @@ def column_sums(
     if executor is None:
         statistics = _pass(ds, codes, group_count, upper)
         return statistics.group_sizes(), statistics.columns()
+    _options(ds, by_row=False)  # raises what a part would raise
     whole: _core.StatisticsSum | None = None
     done = results(
         checked_executor(executor),
@@ -74,12 +75,13 @@ def column_sums(
 
 def row_sums(ds: Dataset, executor: Executor | None) -> tuple[int, tuple[Array, Array, Array]]:
     """Return the number of genes, and non-zeros, totals and squared deviations of each cell."""
+    if executor is not None:
+        checked_executor(executor)
+        _options(ds, by_row=True)  # raises what a part would raise
     if executor is None or ds.n_obs == 0:
         return _sum_rows(ds)
     parts = (Part(name, (cells,)) for name, cells, _, _ in _chunks(ds))
-    done = [
-        each for _, each in results(checked_executor(executor), _sum_rows, parts, in_order=True)
-    ]
+    done = [each for _, each in results(executor, _sum_rows, parts, in_order=True)]
     sums = zip(*(each for _, each in done), strict=True)
     nonzeros, total, squared_deviation = (np.concatenate(each) for each in sums)
     return done[0][0], (nonzeros, total, squared_deviation)

@@ -18,6 +18,7 @@
 #include "base/hash/checksum.h"
 #include "base/utf8.h"
 #include "format/pack/pack_contents.h"
+#include "format/row_file/row_file.h"
 #include "io/file_store.h"
 
 namespace penstock::format::pack {
@@ -57,8 +58,8 @@ bool holds(int fd, const std::string& wanted) {
 /// A file that is written under a temporary name and then renamed.
 class NewFile {
  public:
-  explicit NewFile(const std::string& path) : path_(path), temporary_(path + kTemporary) {
-    fd_ = ::open(temporary_.c_str(), O_CREAT | O_TRUNC | O_WRONLY | O_NONBLOCK | O_CLOEXEC, 0666);
+  explicit NewFile(const std::string& path) : path_(path), temporary_(temporary_name(path)) {
+    fd_ = ::open(temporary_.c_str(), O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0666);
     if (fd_ < 0) fail("write", temporary_, errno);
   }
   ~NewFile() {
@@ -334,7 +335,8 @@ void PackFolder::look(const std::string& key, bool overwrite) {
   const Found found = what_is_there(destination_, kContentsName);
   if (found == Found::kOurs) {
     const auto there = key_there(destination_, overwrite);
-    complete_ = !overwrite && there == key;
+    // A part that comes late has nothing to overwrite.
+    complete_ = (!overwrite || use_ != FolderUse::kAlone) && there == key;
     replaces_ = !complete_;
     if (replaces_ && !overwrite) {
       throw InvalidArgument(
@@ -401,7 +403,17 @@ bool PackFolder::lock(const std::string& key) {
     if (locked == Locked::kYes) remove_half_written(partial_);
     return true;
   }
-  // Another key, or no key: remove everything except the marker.
+  // Another key: parts that were given up may still write there, so the folder goes with its name.
+  if (!holds(lock_, "")) {
+    const std::string old = free_name(destination_, kReplaced);
+    if (::rename(partial_.c_str(), old.c_str()) == 0) {
+      unlock();
+      std::error_code ignored;
+      fs::remove_all(old, ignored);
+      return false;
+    }
+  }
+  // No key, or the name is too long: remove everything except the marker.
   for (const auto& entry : io::FileStore().list(partial_)) {
     if (entry.name != kMarkerName) fs::remove_all(io::join(partial_, entry.name));
   }
@@ -433,24 +445,48 @@ bool PackFolder::join(const std::string& key) {
 
 void PackFolder::check_key(const std::string& key) {
   if (holds(lock_, key)) return;
-  ::close(std::exchange(lock_, -1));
+  unlock();
   throw InvalidArgument(
       "a pack of other content was begun there, or of other cells or layers, or the source was "
       "written to since (remove it to begin again): " +
       partial_);
 }
 
+void PackFolder::check_still_there() const {
+  const std::string marker = io::join(partial_, kMarkerName);
+  if (is_same_file(lock_, marker)) return;
+  throw IoError("the folder that this part of the pack belongs in is gone: " + partial_);
+}
+
+void PackFolder::make_below(const std::string& path) const {
+  for (size_t end = partial_.size(); end != std::string::npos;) {
+    end = path.find('/', end + 1);
+    const std::string folder = path.substr(0, end);
+    if (::mkdir(folder.c_str(), 0777) != 0 && errno != EEXIST) {
+      fail("make the folder", folder, errno);
+    }
+  }
+}
+
+/// Also of forked children, which have the lock, too.
+void PackFolder::unlock() noexcept {
+  if (lock_ < 0) return;
+  ::flock(lock_, LOCK_UN);
+  ::close(std::exchange(lock_, -1));
+}
+
 /// Abandons the folder: removes what lock() made and keeps files of an earlier attempt.
 void PackFolder::leave() noexcept {
   try {
-    if (io::FileStore().list(partial_).size() == 1) {
-      ::unlink(io::join(partial_, kMarkerName).c_str());
+    const std::string marker = io::join(partial_, kMarkerName);
+    if (is_same_file(lock_, marker) && io::FileStore().list(partial_).size() == 1) {
+      ::unlink(marker.c_str());
       ::rmdir(partial_.c_str());
     }
   } catch (...) {
     // The marker then stays.
   }
-  ::close(std::exchange(lock_, -1));
+  unlock();
 }
 
 void PackFolder::finish() {
@@ -459,7 +495,7 @@ void PackFolder::finish() {
   if (old.empty()) give_name(partial_, destination_);
   remove_half_written(destination_, kRowFile);  // not a file of a table that has such a name
   ::unlink(io::join(destination_, kMarkerName).c_str());
-  ::close(std::exchange(lock_, -1));  // sshfs keeps an open file under another name
+  unlock();  // sshfs keeps an open file under another name
   sync_path(folder_of(destination_));
   // Check once more: something else may have taken the name just before it was moved.
   std::error_code ignored;
@@ -499,8 +535,10 @@ PackFolder::~PackFolder() {
   if (lock_ < 0) return;
   if (use_ == FolderUse::kAlone && !complete_) {
     leave();
+  } else if (use_ == FolderUse::kJoined) {
+    ::close(lock_);  // it has none
   } else {
-    ::close(lock_);
+    unlock();
   }
 }
 

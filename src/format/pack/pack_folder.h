@@ -43,6 +43,13 @@ class PackFolder {
   const std::string& path() const noexcept { return partial_; }
   const std::string& destination() const noexcept { return destination_; }
 
+  /// Throws IoError if the folder became the pack, or gave way to another one. For parts, before
+  /// they write.
+  void check_still_there() const;
+
+  /// Makes a folder in this one, and those between; throws IoError if this one is gone.
+  void make_below(const std::string& path) const;
+
   /// Gives the folder the name of the pack, replacing an existing pack. If the file system can swap
   /// names atomically, readers see either the old or the new pack meanwhile. A part that still
   /// writes leaves nothing behind: its file has no name any more.
@@ -56,6 +63,7 @@ class PackFolder {
   Locked lock_marker(int how);
   void write_key(const std::string& key) const;
   void check_key(const std::string& key);
+  void unlock() noexcept;
   void leave() noexcept;
   std::string replace();
   // These return false if the folder became the pack meanwhile.

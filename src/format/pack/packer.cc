@@ -142,7 +142,13 @@ class Packer::Impl {
     if (std::exchange(begun_, true) || complete_) return;
     if (!options_.part) copy_tables();
     if (options_.part && options_.part->joins) return;
-    for (const PlannedLayer& layer : layers_) make_folder(folder_of(layer));
+    for (const PlannedLayer& layer : layers_) folder_->make_below(folder_of(layer));
+  }
+
+  void close() {
+    complete_ = true;
+    writer_.reset();
+    folder_.reset();
   }
 
   uint64_t file_count() const { return file_count_; }
@@ -272,6 +278,7 @@ class Packer::Impl {
       if (layer_ == layers_.size()) return finish();
       begin_layer();
     }
+    if (options_.part) folder_->check_still_there();
     if (writer_->step()) return;
     const PackProgress now = progress();
     contents_of(layers_[layer_].measurement)
@@ -352,6 +359,8 @@ Packer::Packer(const Experiment& source, std::string destination, PackOptions op
 Packer::~Packer() = default;
 
 void Packer::begin() { impl_->begin(); }
+
+void Packer::close() { impl_->close(); }
 
 uint64_t Packer::file_count() const { return impl_->file_count(); }
 

@@ -106,6 +106,10 @@ class RowFile {
   std::vector<std::pair<uint64_t, uint64_t>> long_words_;  ///< position and length of long records
 };
 
+/// A name beside a file that no other writer has: on other machines that share the folder, and in
+/// containers, process numbers repeat.
+std::string temporary_name(const std::string& path);
+
 class RowFileWriter {
  public:
   /// `durable`: once finish() has returned, the file survives a loss of power.

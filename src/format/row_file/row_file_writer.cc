@@ -29,13 +29,6 @@ constexpr size_t kBufferBytes = size_t{1} << 20;
   throw IoError(message);
 }
 
-/// A name beside the file that no other writer has: on other machines that share the folder, and in
-/// containers, process numbers repeat.
-std::string temporary_name(const std::string& path) {
-  std::random_device random;
-  return concat(path, ".", random(), "-", random(), ".tmp");
-}
-
 template <typename T>
 void append_value(std::vector<std::byte>& out, T value) {
   const auto bytes = std::as_bytes(std::span(&value, 1));
@@ -43,6 +36,11 @@ void append_value(std::vector<std::byte>& out, T value) {
 }
 
 }  // namespace
+
+std::string temporary_name(const std::string& path) {
+  std::random_device random;
+  return concat(path, ".", random(), "-", random(), ".tmp");
+}
 
 RowFileWriter::RowFileWriter(std::string path, const RowFileFacts& facts, bool durable)
     : path_(io::normalize(path)),

@@ -138,3 +138,12 @@ def test_refused(census_like: Oracle) -> None:
     for job in ("genes", "cells", "seurat_v3"):
         with pytest.raises(ps.InvalidArgument, match="executor must have a submit method"):
             JOBS[job](dataset(census_like.path, job), executor=3)
+    with pytest.warns(ps.NoCellsWarning):
+        empty = ps.Dataset(census_like.path)[:0]
+    with pytest.raises(ps.InvalidArgument, match="executor must have a submit method"):
+        ps.cell_statistics(empty, executor=3)  # type: ignore[arg-type]
+    called = ps.Dataset(census_like.path, transforms=[lambda X, obs: X])
+    with ThreadPoolExecutor(1) as pool:
+        for statistics in (ps.gene_statistics, ps.cell_statistics):
+            with pytest.raises(ps.InvalidArgument, match="no callables"):
+                statistics(called, executor=pool)

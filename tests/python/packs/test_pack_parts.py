@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import random
 import shutil
 import signal
 import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -228,12 +229,10 @@ def test_parts_of_other_content(tmp_path: Path) -> None:
     with pytest.raises(ps.InvalidArgument, match="the source was written to since"):
         packer(ps.open(path), tmp_path / "b.pack", (0, 2, True))
     del joining
-    # The whole packs what is there now.
+    # The whole packs what is there now. What was begun stays for the same call again.
     assert ps.pack(path, tmp_path / "a.pack", rows_per_file=500).n_obs == 3_500
-    assert (
-        sorted(each.name for each in tmp_path.iterdir()) == ["a.pack", "source"]
-        or (tmp_path / "b.pack.partial").exists()
-    )
+    there = sorted(each.name for each in tmp_path.iterdir())
+    assert there == ["a.pack", "b.pack.partial", "source"]
 
 
 def test_refused(cells: Path, tmp_path: Path) -> None:
@@ -249,8 +248,10 @@ def test_refused(cells: Path, tmp_path: Path) -> None:
         ps.pack(cells, pack, executor=2)  # type: ignore[arg-type]
     with pytest.raises(ps.InvalidArgument, match="rows_per_file must be"):
         ps.pack(cells, pack, rows_per_file=0)
-    with pytest.raises(ps.InvalidArgument, match="no part 3 of 3, counted from 0"):
+    with pytest.raises(ps.InvalidArgument, match="number must be"):
         pack_part(cells, pack, 3, 3)
+    with pytest.raises(ps.InvalidArgument, match="count must be"):
+        pack_part(cells, pack, 0, 10**20)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -296,7 +297,51 @@ def test_the_command(cells: Path, tmp_path: Path) -> None:
     assert "had been packed before" in whole.stdout
     ps.pack(cells, tmp_path / "whole.pack", rows_per_file=200, obs_query="group != 3")
     assert contents(pack) == contents(tmp_path / "whole.pack")
-    for wrong in ("0/3", "4/3", "3", "a/b", "-1/3", "1/0"):
+    for wrong in ("0/3", "4/3", "3", "a/b", "-1/3", "1/0", f"1/{10**20}"):
         done = command(*given, f"--part={wrong}")
         assert done.returncode == 2
         assert "a part is K/N, such as 3/16" in done.stderr
+
+
+def test_a_part_that_runs_on_while_another_pack_is_made(cells: Path, tmp_path: Path) -> None:
+    """Its caller was lost. It neither writes into the other pack's folder nor makes one."""
+    source, pack = ps.open(cells), tmp_path / "cells.pack"
+    lost = packer(source, pack, None)
+    lost.begin()
+    between, within = (packer(source, pack, (part, 3, True)) for part in (0, 1))
+    assert within.advance(0), "it is in the middle of a file"
+    lost.close()
+    other = _core.Packer(source.engine, str(pack), None, [], [], True, 1, 999)
+    other.begin()
+    for late in (between, within):
+        with pytest.raises(ps.IoError, match="is gone"):
+            while late.advance(1):
+                pass
+    while other.advance(1):
+        pass
+    ps.pack(source, tmp_path / "whole.pack", rows_per_file=999)
+    assert contents(pack) == contents(tmp_path / "whole.pack")
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["cells.pack", "whole.pack"]
+
+
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_a_task_that_runs_again_after_the_end(cells: Path, tmp_path: Path, overwrite: bool) -> None:
+    pack = tmp_path / "cells.pack"
+    ps.pack(cells, pack)
+    done = pack_part(cells, pack, 0, 2, overwrite=overwrite)
+    assert done.rows_kept == done.rows_total
+    assert [each.name for each in tmp_path.iterdir()] == ["cells.pack"]
+
+
+def test_the_same_call_again_while_the_error_is_held(cells: Path, tmp_path: Path) -> None:
+    """Also beside forked workers, which have the lock, too."""
+    pack, marker = tmp_path / "cells.pack", tmp_path / "raised"
+    with ProcessPoolExecutor(2, multiprocessing.get_context("fork")) as pool:
+        raising = engines.Calling(pool, part_functions.raising_once, str(marker))
+        with pytest.raises(ps.NotFound) as held:
+            ps.pack(cells, pack, rows_per_file=100, executor=raising)
+        assert marker.exists()
+        ps.pack(cells, pack, rows_per_file=100, executor=pool)
+    assert "nothing" in str(held.value)
+    ps.pack(cells, tmp_path / "whole.pack", rows_per_file=100)
+    assert contents(pack) == contents(tmp_path / "whole.pack")

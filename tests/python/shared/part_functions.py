@@ -95,3 +95,18 @@ def killed_once(marker: str, function: Callable[..., Any], arguments: tuple[Any,
 def after_a_while(seconds: float, number: int) -> int:
     time.sleep(seconds)
     return number
+
+
+def raising_once(marker: str, function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
+    """Raise the first time, as a part would."""
+    if Path(marker).exists():
+        return function(*arguments)
+    Path(marker).touch()
+    token, _, _ = arguments
+    return function(token, not_found, ())
+
+
+def not_found() -> None:
+    from penstock.errors import NotFound
+
+    raise NotFound("there is nothing")
