@@ -7,7 +7,7 @@
 
 #include "base/hash/checksum.h"
 #include "format/anndata/table_writer.h"
-#include "format/pack/pack_folder.h"
+#include "format/pack/written_files.h"
 #include "io/store.h"
 #include "table/column_operations.h"
 #include "table/filter_expression.h"

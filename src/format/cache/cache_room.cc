@@ -16,7 +16,7 @@
 #include <utility>
 
 #include "base/hash/checksum.h"
-#include "format/pack/pack_folder.h"
+#include "format/pack/written_files.h"
 #include "io/store.h"
 
 namespace penstock::format::pack {

@@ -9,7 +9,7 @@
 #include <cerrno>
 #include <system_error>
 
-#include "format/pack/pack_folder.h"
+#include "format/pack/written_files.h"
 
 namespace penstock::format::pack {
 namespace {

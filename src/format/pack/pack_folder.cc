@@ -15,10 +15,8 @@
 #include <vector>
 
 #include "base/concat.h"
-#include "base/hash/checksum.h"
-#include "base/utf8.h"
 #include "format/pack/pack_contents.h"
-#include "format/row_file/row_file.h"
+#include "format/pack/written_files.h"
 #include "io/file_store.h"
 
 namespace penstock::format::pack {
@@ -31,15 +29,6 @@ constexpr const char* kPartial = ".partial";
 constexpr const char* kReplaced = ".replaced-";
 constexpr const char* kTemporary = ".tmp";  // of RowFileWriter too
 constexpr const char* kRowFile = ".rows.";
-constexpr uint64_t kCopyBytes = uint64_t{8} << 20;
-
-[[noreturn]] void fail(const char* action, const std::string& path, int error) {
-  const std::string message =
-      std::string("cannot ") + action + ": " + std::generic_category().message(error) + ": " + path;
-  if (error == ENOSPC || error == EDQUOT || error == EFBIG || error == EMFILE)
-    throw ResourceExhausted(message);
-  throw IoError(message);
-}
 
 void sync_path(const std::string& path) {
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
@@ -53,74 +42,6 @@ bool holds(int fd, const std::string& wanted) {
   std::string text(wanted.size() + 1, '\0');
   const ssize_t got = ::pread(fd, text.data(), text.size(), 0);
   return got == static_cast<ssize_t>(wanted.size()) && text.starts_with(wanted);
-}
-
-/// A file that is written under a temporary name and then renamed.
-class NewFile {
- public:
-  explicit NewFile(const std::string& path) : path_(path), temporary_(temporary_name(path)) {
-    fd_ = ::open(temporary_.c_str(), O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0666);
-    if (fd_ < 0) fail("write", temporary_, errno);
-  }
-  ~NewFile() {
-    if (fd_ < 0) return;
-    ::close(fd_);
-    ::unlink(temporary_.c_str());
-  }
-  NewFile(const NewFile&) = delete;
-  NewFile& operator=(const NewFile&) = delete;
-
-  void write(const char* bytes, size_t count) {
-    while (count != 0) {
-      const ssize_t done = ::write(fd_, bytes, count);
-      if (done < 0 && errno == EINTR) continue;
-      if (done < 0) fail("write", temporary_, errno);
-      bytes += done;
-      count -= static_cast<size_t>(done);
-    }
-  }
-  void finish() {
-    if (::fsync(fd_) != 0) fail("write", temporary_, errno);
-    if (::close(std::exchange(fd_, -1)) != 0 || ::rename(temporary_.c_str(), path_.c_str()) != 0) {
-      const int error = errno;
-      ::unlink(temporary_.c_str());
-      fail("write", path_, error);
-    }
-  }
-
- private:
-  std::string path_;
-  std::string temporary_;
-  int fd_ = -1;
-};
-
-// Refuses names that leave the target folder; keys of an object store may be anything.
-bool plain_file_name(std::string_view name) {
-  return !name.empty() && name != "." && name != ".." && is_utf8(name) &&
-         name.find_first_of(std::string_view("/\0", 2)) == std::string_view::npos;
-}
-
-/// An empty file is copied as a newline, because tools that copy a pack may omit empty files. Of
-/// TileDB's files only commits are empty, and only their names matter.
-FileSum copy_file(const io::Store& store, const std::string& from, uint64_t size,
-                  const std::string& to) {
-  std::error_code error;
-  if (size == 0) {
-    write_file(to, "\n");
-    return sum_of(io::FileStore(), to);
-  }
-  if (fs::file_size(to, error) == size && !error) return sum_of(io::FileStore(), to);
-  FileSum sum{size, 0};
-  NewFile file(to);
-  Buffer piece;
-  for (uint64_t done = 0; done < size; done += piece.size()) {
-    piece.resize_discard(std::min(kCopyBytes, size - done));
-    store.read(from, done, piece.span());
-    file.write(reinterpret_cast<const char*>(piece.data()), piece.size());
-    sum.crc32c = crc32c(piece.span(), sum.crc32c);
-  }
-  file.finish();
-  return sum;
 }
 
 bool has(const std::vector<io::DirectoryEntry>& entries, std::string_view name) {
@@ -167,7 +88,7 @@ std::string free_name(const std::string& destination, const char* what) {
 }
 
 void give_name(const std::string& from, const std::string& to) {
-  if (::rename(from.c_str(), to.c_str()) != 0) fail("name", to, errno);
+  if (::rename(from.c_str(), to.c_str()) != 0) fail_to("name", to, errno);
 }
 
 /// Swaps two names atomically. Returns false if the file system or the kernel cannot.
@@ -192,46 +113,6 @@ void remove_half_written(const std::string& folder, std::string_view having = {}
   }
   for (const fs::path& path : left) fs::remove(path, error);  // a remaining one does no harm
 }
-
-}  // namespace
-
-void make_folder(const std::string& path) {
-  std::error_code error;
-  fs::create_directories(path, error);
-  if (error) fail("make the folder", path, error.value());
-}
-
-void write_file(const std::string& path, std::string_view bytes) {
-  NewFile file(path);
-  file.write(bytes.data(), bytes.size());
-  file.finish();
-}
-
-FileSums copy_tree(const io::Store& store, const std::string& from, const std::string& to) {
-  make_folder(to);
-  FileSums sums;
-  auto entries = store.list(from);
-  std::stable_partition(entries.begin(), entries.end(),
-                        [](const io::DirectoryEntry& entry) { return entry.name == "__commits"; });
-  for (const io::DirectoryEntry& entry : entries) {
-    if (!plain_file_name(entry.name)) {
-      throw CorruptData("a name that no file of a pack can have, or that is not UTF-8: '" +
-                        entry.name + "', below " + from);
-    }
-    const std::string source = io::join(from, entry.name);
-    const std::string target = io::join(to, entry.name);
-    if (entry.is_directory) {
-      for (const auto& [path, sum] : copy_tree(store, source, target)) {
-        sums[io::join(entry.name, path)] = sum;
-      }
-    } else {
-      sums[entry.name] = copy_file(store, source, entry.size_bytes, target);
-    }
-  }
-  return sums;
-}
-
-namespace {
 
 /// Whether the folder has nothing but parts of a pack.
 bool looks_like_pack(const std::string& folder) {
@@ -357,7 +238,7 @@ void PackFolder::check_place() const {
   check_name_length(destination_, replaces_);
   if (is_there(folder)) {
     if (::faccessat(AT_FDCWD, folder.c_str(), W_OK | X_OK, AT_EACCESS) != 0) {
-      fail("make a pack in the folder of the destination", folder, errno);
+      fail_to("make a pack in the folder of the destination", folder, errno);
     }
     check_owner(destination_, folder);
     check_owner(partial_, folder);
@@ -383,7 +264,7 @@ PackFolder::Locked PackFolder::lock_marker(int how) {
   make_folder(partial_);
   lock_ = ::open(marker.c_str(), O_CREAT | O_RDWR | O_NONBLOCK | O_CLOEXEC, 0666);
   if (lock_ < 0 && errno == ENOENT) return Locked::kGone;
-  if (lock_ < 0) fail("write", marker, errno);
+  if (lock_ < 0) fail_to("write", marker, errno);
   const bool locked = ::flock(lock_, how | LOCK_NB) == 0;
   if (!locked && errno == EWOULDBLOCK) {
     ::close(std::exchange(lock_, -1));
@@ -417,14 +298,14 @@ bool PackFolder::lock(const std::string& key) {
   for (const auto& entry : io::FileStore().list(partial_)) {
     if (entry.name != kMarkerName) fs::remove_all(io::join(partial_, entry.name));
   }
-  if (::ftruncate(lock_, 0) != 0) fail("write", io::join(partial_, kMarkerName), errno);
+  if (::ftruncate(lock_, 0) != 0) fail_to("write", io::join(partial_, kMarkerName), errno);
   write_key(key);
   return true;
 }
 
 void PackFolder::write_key(const std::string& key) const {
   if (::pwrite(lock_, key.data(), key.size(), 0) == static_cast<ssize_t>(key.size())) return;
-  fail("write", io::join(partial_, kMarkerName), errno);
+  fail_to("write", io::join(partial_, kMarkerName), errno);
 }
 
 bool PackFolder::lock_as_part(const std::string& key) {
@@ -438,7 +319,7 @@ bool PackFolder::join(const std::string& key) {
   const std::string marker = io::join(partial_, kMarkerName);
   lock_ = ::open(marker.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
   if (lock_ < 0 && errno == ENOENT) return false;
-  if (lock_ < 0) fail("read", marker, errno);
+  if (lock_ < 0) fail_to("read", marker, errno);
   check_key(key);
   return true;
 }
@@ -463,7 +344,7 @@ void PackFolder::make_below(const std::string& path) const {
     end = path.find('/', end + 1);
     const std::string folder = path.substr(0, end);
     if (::mkdir(folder.c_str(), 0777) != 0 && errno != EEXIST) {
-      fail("make the folder", folder, errno);
+      fail_to("make the folder", folder, errno);
     }
   }
 }
@@ -519,14 +400,14 @@ std::string PackFolder::replace() {
       return ::rename(beside.c_str(), old.c_str()) == 0 ? old : beside;
     }
     if (::rename(beside.c_str(), partial_.c_str()) != 0)
-      fail("name (the pack is whole)", beside, errno);
+      fail_to("name (the pack is whole)", beside, errno);
   }
   const std::string old = free_name(destination_, kReplaced);
   give_name(destination_, old);
   if (::rename(partial_.c_str(), destination_.c_str()) != 0) {
     const int error = errno;
     static_cast<void>(::rename(old.c_str(), destination_.c_str()));
-    fail("name", destination_, error);
+    fail_to("name", destination_, error);
   }
   return old;
 }

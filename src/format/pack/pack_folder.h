@@ -1,10 +1,6 @@
 #pragma once
 
 #include <string>
-#include <string_view>
-
-#include "format/pack/checked_store.h"
-#include "io/store.h"
 
 // The folder that a pack is built in, and the swap that gives it the name of the pack.
 //
@@ -78,16 +74,5 @@ class PackFolder {
   bool complete_ = false;
   int lock_ = -1;
 };
-
-/// Makes a folder and its parents.
-void make_folder(const std::string& path);
-
-/// Writes a file whole or not at all.
-void write_file(const std::string& path, std::string_view bytes);
-
-/// Copies everything below a folder of any store. Existing files of the same size are kept. Commits
-/// are copied first, because a fragment whose commit is there is complete. Returns the copied
-/// files, by path below the folder.
-FileSums copy_tree(const io::Store& store, const std::string& from, const std::string& to);
 
 }  // namespace penstock::format::pack

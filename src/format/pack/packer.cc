@@ -19,6 +19,7 @@
 #include "format/pack/pack_contents.h"
 #include "format/pack/pack_folder.h"
 #include "format/pack/row_file_plan.h"
+#include "format/pack/written_files.h"
 #include "io/storage_options.h"
 #include "io/store.h"
 

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "format/pack/pack_folder.h"
+#include "format/pack/written_files.h"
 #include "format/tiledb/directory/array_content.h"
 #include "format/tiledb/reader/run_parts.h"
 #include "io/file_store.h"
