@@ -95,27 +95,53 @@ class MadeBatch {
   std::shared_ptr<Batch> batch_;
 };
 
+/// Adds rows [begin, end) of a batch that may have rows before and after them.
+void add_batch(std::mt19937_64& random, const Rows& rows, size_t begin, size_t end,
+               const Shape& shape, ColumnMoments& moments) {
+  const size_t first = begin - std::min<size_t>(begin, random() % 3);
+  const size_t last = std::min(rows.entries.size(), end + random() % 3);
+  const MadeBatch batch(rows, first, last, shape);
+  std::vector<uint32_t> groups;
+  if (shape.group_count > 1) {
+    groups.assign(rows.groups.begin() + static_cast<std::ptrdiff_t>(first),
+                  rows.groups.begin() + static_cast<std::ptrdiff_t>(last));
+  }
+  std::vector<size_t> order(moments.range_count());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::shuffle(order.begin(), order.end(), random);  // as threads take them
+  for (const size_t range : order) {
+    moments.add(range, *batch, static_cast<uint32_t>(begin - first),
+                static_cast<uint32_t>(end - first), groups);
+  }
+}
+
+/// The moments of batches of random sizes, in chunks of random sizes. Some chunks have sums of
+/// their own, as another process adds them.
 Moments streamed(std::mt19937_64& random, const Rows& rows, const Shape& shape,
                  const std::vector<double>& upper, size_t* ranges = nullptr) {
-  ColumnMoments moments(shape.columns, shape.group_count, upper);
+  ColumnMoments whole(shape.columns, shape.group_count, upper);
+  std::vector<uint32_t> all_groups(shape.group_count);
+  std::iota(all_groups.begin(), all_groups.end(), uint32_t{0});
   for (size_t begin = 0; begin < rows.entries.size();) {
-    const size_t end = std::min(rows.entries.size(), begin + 1 + random() % 9);
-    const MadeBatch batch(rows, begin, end, shape);
-    std::vector<uint32_t> groups;
-    if (shape.group_count > 1) {
-      groups.assign(rows.groups.begin() + static_cast<std::ptrdiff_t>(begin),
-                    rows.groups.begin() + static_cast<std::ptrdiff_t>(end));
+    const size_t chunk_end = std::min(rows.entries.size(), begin + 1 + random() % 25);
+    ColumnMoments part(shape.columns, shape.group_count, upper);
+    const bool apart = random() % 2 == 0;
+    while (begin < chunk_end) {
+      const size_t end = std::min(chunk_end, begin + 1 + random() % 9);
+      add_batch(random, rows, begin, end, shape, apart ? part : whole);
+      begin = end;
     }
-    std::vector<size_t> order(moments.range_count());
-    std::iota(order.begin(), order.end(), size_t{0});
-    std::shuffle(order.begin(), order.end(), random);  // as threads take them
-    for (const size_t range : order) moments.add(range, *batch, groups);
-    begin = end;
+    if (apart) {
+      part.end_chunk();
+      whole.add_sums(part.sums(), all_groups);
+    } else {
+      whole.end_chunk();
+    }
   }
-  if (ranges != nullptr) *ranges = moments.range_count();
+  if (ranges != nullptr) *ranges = whole.range_count();
   std::vector<uint64_t> sizes(shape.group_count);
   for (const uint32_t group : rows.groups) ++sizes[group];
-  return moments.moments(sizes);
+  return whole.moments(sizes);
 }
 
 /// Values of each group and column, zeros and clipping included.
