@@ -1,9 +1,10 @@
 # make demo    the main job: real cells, then a Census-like experiment, streamed and classified
 # make demo-scvi  scVI on the same cells, on two processes, to a plot of the latent space
 # make test    the tests that .ci/run runs
-# make test-all  those and what takes hours: tests marked `long`, more random cases than `make test` has and other ones
-#              each day, all layers with threads under TSan, other loaders, scalar paths, other versions of Python and of packages, a
-#              minute of fuzzing a target
+# make test-all  `check`, `docs`, `test`, and what takes hours: scalar paths, other loaders, test-long, other versions of
+#              Python and of packages, a minute of fuzzing a target
+# make test-long  tests marked `long`, more of the random cases that `make test` has and other ones each day, TSan in
+#              format and pipeline
 # make check   formatting, lint, types, layers
 # make docs    the documentation site in build/docs/html; open index.html there
 # make bench   speed and memory beside other loaders, a page in benchmarks/results (3 minutes)
@@ -45,9 +46,9 @@ endif
 # What of a cache survives a change of the folder's name, and the extension's build uses it too.
 export CCACHE_NOHASHDIR := 1
 
-.PHONY: help demo demo-scvi docs test test-all check bench bench-picture bench-tiledbsoma fuzz sanitize system install test-cpp test-asan test-tsan \
-        test-scalar test-fuzz test-install test-python test-newest test-oldest test-peers test-peer-suites \
-        wheels test-wheel format stubs clean
+.PHONY: help demo demo-scvi docs test test-all test-long check bench bench-picture bench-tiledbsoma fuzz sanitize \
+        system install test-cpp test-asan test-tsan test-scalar test-fuzz test-install test-python test-newest \
+        test-oldest test-peers test-peer-suites wheels test-wheel format stubs clean
 
 help:
 	@sed -n '/^# make/s/^# //p' Makefile
@@ -76,17 +77,19 @@ test: test-cpp test-install test-asan test-fuzz test-tsan test-python
 	@echo "all tests passed"
 
 # Before an issue is called resolved. Versions other than .venv's run what `make test` runs. The seed of C++ tests is
-# the day's, and a failure prints it.
+# the day's, and a failure prints it. .ci/run does `test` and `check` without clang-tidy on every change.
 test-all: export PENSTOCK_TEST_SEED ?= $(shell date -u +%Y%m%d)
-test-all: check docs test-cpp test-install test-asan test-fuzz test-scalar test-peers test-peer-suites
-	[ "$$(id -u)" -ne 0 ] || tools/install_system_packages.sh "command:slurmctld slurmctld" "command:slurmd slurmd" \
-	  "command:srun slurm-client" "command:munged munge" \
-	  "command:sshfs sshfs" "command:sshd openssh-server"
-	$(MAKE) test-tsan TSAN_LAYERS="base io format pipeline"
-	$(MAKE) test-python TEST_CHOICE= HYPOTHESIS_PROFILE=thorough
+test-all: check docs test test-scalar test-peers test-peer-suites test-long
 	$(MAKE) test-oldest
 	for python in $(NEWER_PYTHONS); do $(MAKE) test-newest PYTHON=$$python; done
 	$(MAKE) fuzz FUZZ_SECONDS=60
+
+test-long: system
+	[ "$$(id -u)" -ne 0 ] || tools/install_system_packages.sh "command:slurmctld slurmctld" "command:slurmd slurmd" \
+	  "command:srun slurm-client" "command:munged munge" \
+	  "command:sshfs sshfs" "command:sshd openssh-server"
+	$(MAKE) test-tsan TSAN_LAYERS="format pipeline"
+	$(MAKE) test-python TEST_CHOICE='-m "long or hypothesis or random"' HYPOTHESIS_PROFILE=thorough
 
 # annbatch and scDataset get environments of their own; one that cannot be installed (annbatch needs
 # Python 3.12) is left out with a line.

@@ -30,13 +30,15 @@ _seconds: Counter[str] = Counter()
 
 @pytest.hookimpl(tryfirst=True)  # before `-m` looks at marks
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the long tests; put the longest files first, so that none is left for the end (`--dist loadfile`)."""
+    """Mark the long and the random tests; put the longest files first, so that none is left for the end."""
     unused = set(LONG)
     for item in items:
         name = f"{item.path.name}::{item.nodeid.split('::', 1)[-1]}"
         if found := [start for start in LONG if name.startswith(start)]:
             item.add_marker(pytest.mark.long)
             unused.difference_update(found)
+        if "seeds" in vars(item.module):  # of amounts.py
+            item.add_marker(pytest.mark.random)
     # A file that is skipped as a whole has no tests, but one that is not there is a mistake.
     there = {path.name for path in Path(__file__).parent.rglob("test_*.py")}
     skipped = there - {item.path.name for item in items}
