@@ -55,7 +55,8 @@ void register_pack(nb::module_& module) {
           nb::arg("part").none() = nb::none(), Release(),
           "`part`: number from 0, count, and whether another Packer has begun and finishes.")
       .def("begin", &Packer::begin, Release(), "Copies obs and var, and makes all folders.")
-      .def("file_count", &Packer::file_count, "Row files of all layers.")
+      .def_prop_ro("key", &Packer::key, "SHA-256 of all that is packed, hexadecimal.")
+      .def("files", &Packer::files, "Row files of the pack, or of the part, by path below it.")
       .def("close", &Packer::close, Release(), "Lets others pack there.")
       .def("stored_by_columns", &Packer::stored_by_columns)
       .def("advance", &Packer::advance, nb::arg("seconds"), Release(),

@@ -72,11 +72,17 @@ class Packer {
   Packer(const Packer&) = delete;
   Packer& operator=(const Packer&) = delete;
 
-  /// Copies obs and var, and makes all folders, for parts that join. advance() does it otherwise.
+  /// Copies obs and var, and makes all folders, for parts that join; a part makes the folders.
+  /// advance() does it otherwise. Row files that are put there then are kept, if they are of this
+  /// pack.
   void begin();
 
-  /// Row files of the pack, of all layers: more parts would have nothing to do.
-  uint64_t file_count() const;
+  /// SHA-256 of all that is packed, hexadecimal: `key` of pack.json.
+  const std::string& key() const;
+
+  /// Row files of the pack, or of the part, by path below the pack, in order. More parts than the
+  /// pack has files would have nothing to do.
+  std::vector<std::string> files() const;
 
   /// Whether a layer is stored by columns (CSC), so that each part reads it as a whole.
   bool stored_by_columns() const;

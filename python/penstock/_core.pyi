@@ -854,8 +854,12 @@ class Packer:
     def begin(self) -> None:
         """Copies obs and var, and makes all folders."""
 
-    def file_count(self) -> int:
-        """Row files of all layers."""
+    @property
+    def key(self) -> str:
+        """SHA-256 of all that is packed, hexadecimal."""
+
+    def files(self) -> list[str]:
+        """Row files of the pack, or of the part, by path below it."""
 
     def close(self) -> None:
         """Lets others pack there."""

@@ -12,6 +12,7 @@ _EXTRAS = {
     "botocore": "s3",
     "lightning": "lightning",
     "matplotlib": "plot",
+    "obstore": "buckets",
     "pandas": "pandas",
     "scipy": "scipy",
     "skmisc": "genes",

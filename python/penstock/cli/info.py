@@ -10,8 +10,9 @@ from penstock import _core
 from penstock.base.text import aligned, count, plural, size
 from penstock.base.validation import checked_int
 from penstock.cli.parser import add_command
+from penstock.cli.storage_option import add_storage_option, storage_options_of
 from penstock.dataset.dataset import Dataset
-from penstock.errors import InvalidArgument, PenstockError, ResourceExhausted, Unsupported
+from penstock.errors import PenstockError, ResourceExhausted, Unsupported
 from penstock.experiment.experiment import Experiment, open_stored
 from penstock.experiment.globs import expanded
 from penstock.experiment.reprs import column_type
@@ -44,10 +45,7 @@ def add_arguments(commands: Any) -> None:
         metavar="PATH",
         help="path or URI of an experiment, an AnnData or a pack, or a pattern of paths such as 'atlas/*.h5ad'",
     )
-    parser.add_argument(
-        "--storage-option", "-o", metavar="NAME=VALUE", action="append", default=[],
-        help="setting of a remote store, such as anonymous=true or region=us-west-2; may be given several times",
-    )  # fmt: skip
+    add_storage_option(parser)
     parser.add_argument(
         "--counts", metavar="COLUMN", action="append", default=[],
         help="obs column whose values are counted, in place of all else; may be given several times",
@@ -57,21 +55,6 @@ def add_arguments(commands: Any) -> None:
         help="number of values that --counts shows, the commonest; 0: all",
     )  # fmt: skip
     parser.set_defaults(run=run)
-
-
-def options_of(given: Sequence[str]) -> dict[str, str]:
-    """Return the storage options of the command line."""
-    options = {}
-    for text in given:
-        name, equals, value = text.partition("=")
-        if not equals or not name:
-            # The text may be a secret without its name, so it is not shown.
-            raise InvalidArgument(
-                "a storage option must be given as NAME=VALUE, got one without "
-                + ("NAME" if equals else "=")
-            )
-        options[name] = value
-    return options
 
 
 def run(parsed: argparse.Namespace) -> None:
@@ -84,7 +67,7 @@ def run(parsed: argparse.Namespace) -> None:
     """
     path, columns = parsed.path, parsed.counts
     top = checked_int("--top", parsed.top, least=0)
-    storage_options = options_of(parsed.storage_option)
+    storage_options = storage_options_of(parsed.storage_option)
 
     def show(experiment: Experiment) -> None:
         told = value_counts.lines(experiment, columns, top) if columns else lines(experiment)

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 from penstock.base.text import plural, size
 from penstock.base.validation import checked_int, parse_memory_size
 from penstock.cli.parser import add_command
-from penstock.experiment.pack import pack
+from penstock.cli.storage_option import add_storage_option, storage_options_of
+from penstock.experiment.pack import pack, pack_part
 from penstock.experiment.pack_job import ROWS_PER_FILE
-from penstock.experiment.pack_parts import MOST_PARTS, pack_part
+from penstock.experiment.pack_parts import MOST_PARTS
 
 if TYPE_CHECKING:
     from penstock.experiment.pack_job import PackProgress
@@ -32,10 +33,13 @@ def add_arguments(commands: Any) -> None:
             "penstock pack cells.soma cells.pack",
             "penstock pack census/homo_sapiens tongue.pack --obs-query \"tissue_general == 'tongue'\" --layer raw",
             "penstock pack cells.soma cells.pack --part 3/16",
+            "penstock pack cells.h5ad s3://bucket/cells.pack --scratch /scratch",
         ),
     )
     parser.add_argument("source", metavar="SRC", help="path or URI of an experiment or a pack")
-    parser.add_argument("destination", metavar="DST", help="folder of the new pack")
+    parser.add_argument(
+        "destination", metavar="DST", help="folder of the new pack, also in a bucket"
+    )
     parser.add_argument(
         "--obs-query", metavar="TEXT",
         help="filter of obs that selects cells, such as \"sex == 'female'\" (default: all cells)",
@@ -67,6 +71,16 @@ def add_arguments(commands: Any) -> None:
     parser.add_argument(
         "--overwrite", action="store_true", help="replace a pack that is already at DST"
     )
+    add_storage_option(parser)
+    parser.add_argument(
+        "--destination-option", metavar="NAME=VALUE", action="append", default=[],
+        help="the same of the bucket that is written to, if it differs from that of SRC",
+    )  # fmt: skip
+    parser.add_argument(
+        "--scratch", metavar="DIR",
+        help="folder on a local disk, in which the files of a pack in a bucket are made (default: that of "
+        "temporary files)",
+    )  # fmt: skip
     parser.set_defaults(run=run)
 
 
@@ -95,6 +109,9 @@ def run(parsed: argparse.Namespace) -> None:
         "threads": parsed.threads,
         "memory_budget": parsed.memory_budget,
         "rows_per_file": parsed.rows_per_file,
+        "storage_options": storage_options_of(parsed.storage_option) or None,
+        "destination_options": storage_options_of(parsed.destination_option) or None,
+        "scratch": parsed.scratch,
     }
     last: list[PackProgress] = []
     begin = time.monotonic()
@@ -112,7 +129,7 @@ def run(parsed: argparse.Namespace) -> None:
     if parsed.part:
         lines = _part_summary(parsed.part, last[-1], seconds)
     else:
-        lines = _summary(packed, last[-1], seconds, parsed.memory_budget)
+        lines = _summary(parsed.destination, packed, last[-1], seconds, parsed.memory_budget)
     for line in lines:
         print(line)
 
@@ -123,13 +140,18 @@ def _part_summary(part: tuple[int, int], progress: PackProgress, seconds: float)
     yield from _rows(progress, seconds)
 
 
-def _summary(packed: Any, progress: PackProgress, seconds: float, budget: str) -> Iterator[str]:
-    layers = [(name, layer) for name in packed.measurements for layer in packed.layers(name)]
-    stored = sum(packed.x(*layer).stored_bytes for layer in layers)
-    yield (
-        f"{packed.uri}: {plural(packed.n_obs, 'cell')}, "
-        f"{plural(len(layers), 'layer')}, {size(stored)}"
-    )
+def _summary(
+    destination: str, packed: Any, progress: PackProgress, seconds: float, budget: str
+) -> Iterator[str]:
+    if packed is None:
+        yield f"{destination} is packed"
+    else:
+        layers = [(name, layer) for name in packed.measurements for layer in packed.layers(name)]
+        stored = sum(packed.x(*layer).stored_bytes for layer in layers)
+        yield (
+            f"{packed.uri}: {plural(packed.n_obs, 'cell')}, "
+            f"{plural(len(layers), 'layer')}, {size(stored)}"
+        )
     yield from _rows(progress, seconds)
     for layer, passes in progress.passes.items():
         yield (

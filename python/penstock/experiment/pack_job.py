@@ -21,6 +21,7 @@ from penstock.errors import InvalidArgument
 
 from .anndata_source import AnnDataExperiment
 from .axis_query import resolve
+from .bucket import Bucket, is_bucket
 from .experiment import Experiment
 from .globs import expanded
 from .joined import JoinedExperiment
@@ -80,6 +81,8 @@ class PackJob:
     threads: int
     rows_per_file: int
     memory_budget: int
+    bucket: Bucket | None = None
+    scratch: str | None = None
 
     def packer(self, part: tuple[int, int, bool] | None = None) -> _core.Packer:
         """Return what packs it, or a part: number, count, and whether another packer has begun."""
@@ -109,15 +112,35 @@ def pack_job(
     memory_budget: int | str = MEMORY_BUDGET,
     rows_per_file: int = ROWS_PER_FILE,
     storage_options: Mapping[str, Any] | None = None,
+    destination_options: Mapping[str, Any] | None = None,
+    scratch: str | os.PathLike[str] | None = None,
 ) -> PackJob:
     """Check the arguments of `penstock.pack`, and open the source."""
-    path = checked_local_path("destination", destination)
+    bucket = None
+    if is_bucket(destination):
+        options = storage_options if destination_options is None else destination_options
+        bucket = Bucket("destination", str(destination), options)
+        if checked_bool("overwrite", overwrite):
+            raise InvalidArgument(
+                "overwrite=True is for packs in folders: a pack in a bucket is not replaced. Give another "
+                f"address, or delete it first: {bucket.address}"
+            )
+        path = bucket.address
+    else:
+        if destination_options is not None or scratch is not None:
+            raise InvalidArgument(
+                "destination_options= and scratch= are for a destination in a bucket, such as "
+                f"s3://bucket/cells.pack, got {described(destination)}"
+            )
+        path = os.path.abspath(checked_local_path("destination", destination))  # noqa: PTH100  (keeps links)
     source = expanded(source)
     if isinstance(source, (list, tuple, dict)):
         raise InvalidArgument(
             f"one experiment is packed at a time, got {count(len(source))}: pack each, then join the packs "
             "with penstock.join"
         )
+    if bucket is not None and not _is_remote(source):
+        storage_options = None  # they are of the bucket
     experiment = open_source(source, threads, storage_options)
     if isinstance(experiment, JoinedExperiment):
         raise InvalidArgument("joined experiments are packed one by one, then the packs joined")
@@ -127,7 +150,7 @@ def pack_job(
         experiment.check_all_readable(measurement_names, layer_names)
     return PackJob(
         experiment,
-        os.path.abspath(path),  # noqa: PTH100  (keeps links)
+        path,
         None if obs_query is None else resolve(experiment.obs, obs_query, "obs_query"),
         measurement_names,
         layer_names,
@@ -135,6 +158,8 @@ def pack_job(
         0 if threads is None else checked_int("threads", threads, least=1, most=1024),
         checked_int("rows_per_file", rows_per_file, least=1, most=1 << 40),
         parse_memory_size("memory_budget", memory_budget),
+        bucket,
+        None if scratch is None else checked_local_path("scratch", scratch),
     )
 
 
@@ -146,6 +171,10 @@ def run_packer(packer: _core.Packer, progress: Callable[[PackProgress], Any] | N
             progress(packer.progress())
     if progress is not None:
         progress(packer.progress())
+
+
+def _is_remote(source: Any) -> bool:
+    return isinstance(source, str) and "://" in source and not source.startswith("file://")
 
 
 def _names(what: str, names: str | Sequence[str] | None) -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,37 +13,15 @@ from penstock.errors import InvalidArgument, Unsupported
 from penstock.executors.parts import Executor, Part, results
 
 from .anndata_source import AnnDataExperiment
-from .pack_job import PackJob, PackProgress, pack_job, run_packer
+from .pack_job import PackJob, PackProgress, run_packer
 
 MOST_PARTS = 1 << 20
 
 
-def pack_part(
-    source: Any,
-    destination: str | os.PathLike[str],
-    number: int,
-    count: int,
-    *,
-    progress: Callable[[PackProgress], Any] | None = None,
-    **options: Any,
-) -> PackProgress:
-    """Pack the files of one of `count` parts, for a task of a job array. `penstock.pack` then finishes.
-
-    `number` counts from 0; `options` are those of `penstock.pack`, the same for all parts. Nothing
-    happens if the pack is there.
-    """
-    count = checked_int("count", count, least=1, most=MOST_PARTS)
-    number = checked_int("number", number, least=0, most=count - 1)
-    packer = pack_job(source, destination, **options).packer((number, count, False))
-    try:
-        run_packer(packer, progress)
-    finally:
-        packer.close()
-    return packer.progress()
-
-
 @dataclass(frozen=True)
-class _PartsProgress:
+class PartsProgress:
+    """Progress of parts, for their caller."""
+
     rows_done: int
     rows_total: int
     rows_kept: int = 0
@@ -60,6 +37,18 @@ def pack_parts(
     progress: Callable[[PackProgress], Any] | None,
 ) -> None:  # fmt: skip
     """Have the workers write all files of X into the folder of `packer`, which then finds them."""
+    parts = counted_parts(job, packer, parts)
+    now = packer.progress()
+    if now.rows_done < now.rows_total:
+        job.packer((0, parts, True)).close()  # raises if it cannot be packed in parts
+        packer.begin()
+        run_parts(job, packer, executor, parts, _pack_joined, progress)
+    elif progress is not None:  # the pack is there
+        progress(now)
+
+
+def counted_parts(job: PackJob, packer: _core.Packer, parts: int | None) -> int:
+    """Return the number of parts for an executor: by default each file of X is one."""
     if isinstance(job.experiment, AnnDataExperiment):
         raise Unsupported(
             "an AnnData object in memory is packed by this process alone: leave executor= out, or write "
@@ -67,30 +56,34 @@ def pack_parts(
         )
     if parts is not None:
         parts = checked_int("parts", parts, least=1, most=MOST_PARTS)
-    files = packer.file_count()
+    files = len(packer.files())
     if parts is None and files > 1 and packer.stored_by_columns():
         raise InvalidArgument(
             "a layer is stored by genes, and each part reads it as a whole: give the number of parts, such as "
             f"that of the workers, with parts=; it has {text_count(files)} files of rows, {job.experiment.uri}"
         )
-    parts = min(parts or files, files)
+    return min(parts or files, files)
+
+
+def run_parts(
+    job: PackJob,
+    packer: _core.Packer,
+    executor: Executor,
+    parts: int,
+    function: Callable[[PackJob, int, int], tuple[int, int, int]],
+    progress: Callable[[PackProgress], Any] | None,
+) -> None:
+    """Have the workers pack all files of X: `function` takes job, number of the part and count."""
     now = packer.progress()
     done, kept, written = now.rows_done, now.rows_kept, 0
-    if done < now.rows_total:  # else the pack is there
-        job.packer((0, parts, True)).close()  # raises if it cannot be packed in parts
-        packer.begin()
-        given = [
-            Part(f"part {number + 1} of {parts} of {job.path}", (job, number, parts))
-            for number in range(parts)
-        ]
-        for _, part_rows in results(executor, _pack_joined, given, at_once=max(1, parts)):
-            done, kept, written = (
-                a + b for a, b in zip((done, kept, written), part_rows, strict=True)
-            )
-            if progress is not None:
-                progress(_PartsProgress(done, now.rows_total, kept, written))
-    elif progress is not None:
-        progress(now)
+    given = [
+        Part(f"part {number + 1} of {parts} of {job.path}", (job, number, parts))
+        for number in range(parts)
+    ]
+    for _, part_rows in results(executor, function, given, at_once=max(1, parts)):
+        done, kept, written = (a + b for a, b in zip((done, kept, written), part_rows, strict=True))
+        if progress is not None:
+            progress(PartsProgress(done, now.rows_total, kept, written))
 
 
 def _pack_joined(job: PackJob, number: int, parts: int) -> tuple[int, int, int]:

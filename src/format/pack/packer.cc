@@ -152,7 +152,16 @@ class Packer::Impl {
     folder_.reset();
   }
 
-  uint64_t file_count() const { return file_count_; }
+  const std::string& key() const noexcept { return contents_.key; }
+
+  std::vector<std::string> files() const {
+    std::vector<std::string> paths;
+    for (const PlannedLayer& layer : layers_) {
+      const std::string folder = layer_path("", layer.measurement, layer.name).substr(1);
+      for (const RowFilePlan& file : layer.files) paths.push_back(io::join(folder, file.name));
+    }
+    return paths;
+  }
 
   bool stored_by_columns() const {
     return std::any_of(layers_.begin(), layers_.end(), [](const PlannedLayer& layer) {
@@ -208,10 +217,11 @@ class Packer::Impl {
 
   /// Plans the files of each layer, and leaves those of the part.
   void plan_files() {
+    uint64_t all = 0;
     for (PlannedLayer& layer : layers_) {
       layer.facts.key = content_key(contents_.key + " " + layer.place());
       layer.files = plan_row_files(*layer.source(), rows_, layer.facts, options_.rows_per_file);
-      file_count_ += layer.files.size();
+      all += layer.files.size();
       if (!options_.part) progress_.rows_total += rows_.size();
     }
     if (!options_.part) return;
@@ -223,7 +233,7 @@ class Packer::Impl {
           source_.uri());
     }
     // Without the products of large numbers: the first `more` parts have a file more.
-    const uint64_t each = file_count_ / count, more = file_count_ % count;
+    const uint64_t each = all / count, more = all % count;
     const uint64_t begin = number * each + std::min(number, more);
     const uint64_t end = begin + each + (number < more ? 1 : 0);
     uint64_t before = 0;
@@ -348,7 +358,6 @@ class Packer::Impl {
   std::unique_ptr<PackFolder> folder_;
   bool begun_ = false;
   bool complete_ = false;  ///< the pack, or the part
-  uint64_t file_count_ = 0;
   PackProgress progress_;  ///< of the finished layers
   size_t layer_ = 0;
   std::unique_ptr<LayerWriter> writer_;
@@ -363,7 +372,9 @@ void Packer::begin() { impl_->begin(); }
 
 void Packer::close() { impl_->close(); }
 
-uint64_t Packer::file_count() const { return impl_->file_count(); }
+const std::string& Packer::key() const { return impl_->key(); }
+
+std::vector<std::string> Packer::files() const { return impl_->files(); }
 
 bool Packer::stored_by_columns() const { return impl_->stored_by_columns(); }
 

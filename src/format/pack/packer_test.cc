@@ -58,7 +58,7 @@ TEST(PackerParts, RandomPartsGiveTheSameBytes) {
 
     // The last packer begins first, or begins when parts are done; some parts may be missing.
     const bool joins = random() % 2 == 0;
-    const uint64_t count = 1 + random() % (at_once.file_count() + 2);
+    const uint64_t count = 1 + random() % (at_once.files().size() + 2);
     std::vector<uint64_t> numbers;
     for (uint64_t part = 0; part < count; ++part) {
       if (random() % 5 != 0) numbers.push_back(part);
@@ -70,6 +70,15 @@ TEST(PackerParts, RandomPartsGiveTheSameBytes) {
       driver->begin();
     }
     uint64_t rows = 0;
+    std::vector<std::string> files;
+    for (uint64_t part = 0; part < count; ++part) {
+      PackOptions of_part = options;
+      of_part.part = PackPart{part, count, false};
+      const auto its = Packer(source, (folder / "never").string(), of_part).files();
+      files.insert(files.end(), its.begin(), its.end());
+    }
+    EXPECT_EQ(files, at_once.files());
+    for (const std::string& file : files) EXPECT_TRUE(fs::exists(whole / file)) << file;
     for (const uint64_t part : numbers) {
       PackOptions of_part = options;
       of_part.part = PackPart{part, count, joins};

@@ -25,7 +25,7 @@ from conftest import write_small_tiles
 from packed_experiments import contents, put_cells, row_files, write_growing, write_random
 from penstock import _core
 from penstock.executors import PartFailed
-from penstock.experiment.pack_parts import pack_part
+from penstock.experiment.pack import pack_part
 
 
 def left_over(folder: Path) -> list[str]:

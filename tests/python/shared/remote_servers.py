@@ -173,13 +173,15 @@ class FaultProxy:
     """Passes requests on to a server, or to files of a folder, after what `fault` says.
 
     `fault(number, path)` gives the name of a fault or None: "reset", "500", "slowdown", "short",
-    "stall", "range", "forbidden", "expired" (the keys), "late" (0.05 s), "slow" (64 KiB a second).
+    "stall", "range", "forbidden", "expired" (the keys), "late" (0.05 s), "slow" (64 KiB a second),
+    "lost" (the server has done what was asked, and the answer is lost).
     """
 
     def __init__(self, upstream: str | None = None, folder: Path | None = None) -> None:
         self.fault = lambda number, path: None
         self.before_answer: Callable[[str], None] = lambda path: None  #: may wait
         self.requests: list[str] = []
+        self.kinds: list[str] = []  #: of the requests: "GET", "PUT", …
         self.fields: list[dict[str, str]] = []  #: of each request, with names in lower case
         self.injected: Counter[str] = Counter()  #: faults that an answer really had
         self.etag = '"one"'
@@ -198,6 +200,15 @@ class FaultProxy:
             def do_HEAD(self) -> None:
                 proxy._serve(self)
 
+            def do_PUT(self) -> None:
+                proxy._serve(self)
+
+            def do_POST(self) -> None:
+                proxy._serve(self)
+
+            def do_DELETE(self) -> None:
+                proxy._serve(self)
+
         self._lock = threading.Lock()
         self._server = LoopbackServer(Proxy)
         self.url = self._server.url
@@ -212,15 +223,19 @@ class FaultProxy:
         self._server.close()
 
     def _serve(self, handler) -> None:
+        asked = handler.rfile.read(int(handler.headers.get("Content-Length", 0)))
         with self._lock:
             number = len(self.requests)
+            self.kinds.append(handler.command)
             self.requests.append(handler.path)
             self.fields.append({name.lower(): text for name, text in handler.headers.items()})
             fault = self.fault(number, handler.path)
         self.before_answer(handler.path)
-        if fault in ("reset", "500", "slowdown", "forbidden", "expired", "late"):
+        if fault in ("reset", "500", "slowdown", "forbidden", "expired", "late", "lost"):
             self._count(fault)
-        if fault == "reset":
+        if fault == "lost":
+            self._real(handler, asked)
+        if fault in ("reset", "lost"):
             handler.connection.setsockopt(
                 socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0)
             )
@@ -240,7 +255,7 @@ class FaultProxy:
             return self._answer(handler, 400, {}, body)
         if fault == "late":
             time.sleep(0.05)
-        status, fields, body = self._real(handler)
+        status, fields, body = self._real(handler, asked)
         if fault == "stall":
             handler.send_response(status)
             self._count(fault)
@@ -268,7 +283,7 @@ class FaultProxy:
         with self._lock:
             self.injected[fault] += 1
 
-    def _real(self, handler) -> tuple[int, dict[str, str], bytes]:
+    def _real(self, handler, asked: bytes) -> tuple[int, dict[str, str], bytes]:
         if self._folder is not None:
             return self._file(handler)
         connection = http.client.HTTPConnection(self.upstream.removeprefix("http://"), timeout=30)
@@ -277,7 +292,7 @@ class FaultProxy:
         )
         for name, value in handler.headers.items():
             connection.putheader(name, value)
-        connection.endheaders()
+        connection.endheaders(asked or None)
         answer = connection.getresponse()
         body = answer.read()
         if handler.command == "HEAD":  # the length alone
@@ -315,7 +330,7 @@ class FaultProxy:
         handler.send_response(status)
         self._fields(handler, fields, len(body))
         step = 8192 if slow else max(len(body), 1)
-        for begin in range(0, len(body) if handler.command == "GET" else 0, step):
+        for begin in range(0, 0 if handler.command == "HEAD" else len(body), step):
             handler.wfile.write(body[begin : begin + step])
             if slow:
                 time.sleep(step / 65_536)

@@ -1,0 +1,304 @@
+"""A folder in a bucket, which packs and rows of an inference are written to. Needs obstore."""
+
+from __future__ import annotations
+
+import io
+import re
+import time
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future
+from contextlib import contextmanager
+from datetime import datetime, timedelta
+from pathlib import Path
+from threading import Thread
+from typing import Any, TypeVar
+
+from penstock.base.missing_package import require
+from penstock.base.suggestions import did_you_mean
+from penstock.base.validation import check_no_secrets
+from penstock.errors import InvalidArgument, IoError, NotFound, PenstockError
+
+from .experiment import Experiment, open_stored
+from .storage_options import botocore_credentials, credentials_function, storage_texts
+
+T = TypeVar("T")
+
+SCHEMES = ("s3", "gs", "az")
+#: Bytes of a request. A request that takes longer than the seconds fails and is sent again.
+_REQUEST_BYTES, _REQUEST_SECONDS = 8 << 20, 120
+
+#: Our options of S3, and obstore's names for those that it takes as they are.
+_S3_OPTIONS = {
+    "access_key_id": "access_key_id",
+    "secret_access_key": "secret_access_key",
+    "session_token": "session_token",
+    "region": "region",
+    "endpoint": "endpoint",
+    "anonymous": "skip_signature",
+    "requester_pays": "request_payer",
+    "addressing_style": None,
+    "profile": None,
+    "max_attempts": None,
+    "retry_timeout": None,
+    "connect_timeout": None,
+    "max_requests": None,  # of reading
+    "stall_timeout": None,
+}
+
+
+def is_bucket(address: Any) -> bool:
+    """Whether it is the address of a bucket, such as ``s3://bucket/cells.pack``."""
+    return isinstance(address, str) and address.startswith(tuple(f"{each}://" for each in SCHEMES))
+
+
+class Bucket:
+    """A folder in a bucket. It pickles, with its options.
+
+    Calls that wait for the network end on Ctrl-C. Failed requests are sent again, as `storage_options`
+    say.
+
+    Parameters
+    ----------
+    name : str
+        Argument that has the address, for messages.
+    address : str
+        ``s3://bucket/key``, ``gs://…`` or ``az://…``.
+    options : dict, optional
+        Of S3 those of `penstock.open`; of the others the configuration of obstore.
+
+    Raises
+    ------
+    InvalidArgument
+        The address names no folder in a bucket, or it or the options are wrong.
+    MissingPackage
+        obstore is not installed.
+    """
+
+    def __init__(self, name: str, address: str, options: Mapping[str, Any] | None = None) -> None:
+        check_no_secrets(name, address)
+        self.scheme, _, place = address.partition("://")
+        self._container, _, key = place.partition("/")
+        self._key = key.strip("/")
+        parts = self._key.split("/")
+        if not self._container or not all(parts) or {".", ".."} & set(parts):
+            raise InvalidArgument(
+                f"{name} must name a folder in a bucket, such as {self.scheme}://bucket/cells.pack, "
+                f"got {address!r}"
+            )
+        self.address = f"{self.scheme}://{self._container}/{self._key}"
+        require("obstore")
+        if options is not None and self.scheme != "s3":
+            self._options = dict(options)
+        else:
+            self._options = storage_texts(options)
+        with self._errors("use"):
+            self.store = self._open()
+
+    def __repr__(self) -> str:
+        return f"Bucket({self.address!r})"  # the options may hold keys
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Bucket, ("destination", self.address, self._options)
+
+    def _open(self) -> Any:
+        from obstore.store import S3Store, from_url
+
+        if self.scheme != "s3":
+            return from_url(self.address, config=self._options)
+        _check_options(self._options)
+        config = {
+            theirs: self._options[ours]
+            for ours, theirs in _S3_OPTIONS.items()
+            if theirs is not None and ours in self._options
+        }
+        by_host = self._options.get("addressing_style", "auto") == "virtual"
+        config["virtual_hosted_style_request"] = "true" if by_host else "false"
+        config["disable_bulk_delete"] = "true"  # which not all S3 servers have
+        client = {
+            "timeout": timedelta(seconds=_REQUEST_SECONDS),
+            "connect_timeout": timedelta(seconds=_number(self._options, "connect_timeout", 10)),
+            "allow_http": True,  # what an endpoint without TLS needs
+        }
+        retry = {
+            "max_retries": int(_number(self._options, "max_attempts", 8)) - 1,
+            "retry_timeout": timedelta(seconds=_number(self._options, "retry_timeout", 60)),
+        }
+        return S3Store(
+            self._container,
+            prefix=self._key,
+            config=config,
+            client_options=client,
+            retry_config=retry,
+            credential_provider=self._credentials(),
+        )
+
+    def _credentials(self) -> Callable[[], dict[str, Any]] | None:
+        """Return what finds keys that obstore does not: those of profiles, SSO, roles."""
+        if {"access_key_id", "anonymous"} & self._options.keys():
+            return None
+        profile = self._options.get("profile", "")
+        if credentials_function(self.address) is None:
+            if profile:
+                require("botocore")
+            return None
+        if not botocore_credentials(profile):
+            return None
+
+        def found() -> dict[str, Any]:
+            texts = botocore_credentials(profile)
+            end = texts.get("expiration")
+            return {
+                "access_key_id": texts["access_key_id"],
+                "secret_access_key": texts["secret_access_key"],
+                "token": texts["session_token"] or None,
+                "expires_at": datetime.fromisoformat(end) if end else None,
+            }
+
+        return found
+
+    def opened(self, threads: int | None = None) -> Experiment | Any:
+        """Open what was packed there; None where Penstock does not read (gs, az)."""
+        if self.scheme != "s3":
+            return None
+        return open_stored(self.address, threads=threads, storage_options=self._options)
+
+    def read(self, path: str, start: int = 0, length: int | None = None) -> bytes | None:
+        """Return bytes of an object, None if it is not there."""
+        import obstore
+
+        def get() -> bytes:
+            if length is None:
+                return bytes(obstore.get(self.store, path).bytes())
+            return bytes(obstore.get_range(self.store, path, start=start, length=length))
+
+        with self._errors("read", path):
+            try:
+                return in_thread(get).result()
+            except FileNotFoundError:
+                return None
+
+    def sizes(self) -> dict[str, int]:
+        """Return the objects by path below the folder, with their bytes."""
+        import obstore
+
+        def all_sizes() -> dict[str, int]:
+            pages = obstore.list(self.store, chunk_size=1000)
+            return {each["path"]: each["size"] for page in pages for each in page}
+
+        with self._errors("list"):
+            return in_thread(all_sizes).result()
+
+    def put(self, path: str, source: bytes | Path) -> None:
+        """Write an object, whole or not at all."""
+        self.wait_for(path, self.begin_to_put(path, source))
+
+    def begin_to_put(self, path: str, source: bytes | Path) -> Future[Any]:
+        """Begin to write an object, for `wait_for`. A file may be removed at once."""
+        import obstore
+
+        # Parts of one size, so that a copy of the object has the same ETag.
+        file = io.BytesIO(source) if isinstance(source, bytes) else source.open("rb")
+
+        def put() -> None:
+            with file:
+                obstore.put(self.store, path, file, chunk_size=_REQUEST_BYTES, max_concurrency=4)
+
+        return in_thread(put)
+
+    def wait_for(self, path: str, put: Future[Any]) -> None:
+        """Wait until an object is written."""
+        with self._errors("write", path):
+            put.result()
+
+    def create(self, path: str, content: bytes) -> bool:
+        """Write an object that is not there. Return False if it is there with other content."""
+        import obstore
+        from obstore.exceptions import AlreadyExistsError
+
+        def put() -> None:
+            obstore.put(self.store, path, content, mode="create", use_multipart=False)
+
+        with self._errors("write", path):
+            try:
+                in_thread(lambda: _tried(put)).result()
+                return True
+            except AlreadyExistsError:  # maybe by an attempt of ours whose answer was lost
+                return self.read(path) == content
+
+    def delete(self, path: str) -> None:
+        """Delete an object, if it is there."""
+        import obstore
+
+        with self._errors("delete", path):
+            in_thread(lambda: _tried(lambda: obstore.delete(self.store, path))).result()
+
+    @contextmanager
+    def _errors(self, action: str, path: str = "") -> Iterator[None]:
+        """Raise an error of ours in place of obstore's."""
+        from obstore.exceptions import BaseError, PermissionDeniedError, UnauthenticatedError
+
+        place = f"{self.address}/{path}" if path else self.address
+        try:
+            yield
+        except PenstockError:
+            raise
+        except (PermissionDeniedError, UnauthenticatedError) as error:
+            raise IoError(
+                f"cannot {action}: access is denied; check the keys, and what they may do: {place}: "
+                + _first_line(error)
+            ) from error
+        except (BaseError, OSError, ValueError) as error:
+            if isinstance(error, FileNotFoundError) or "NoSuchBucket" in str(error):
+                raise NotFound(f"there is no such bucket: {self.address}") from None
+            raise IoError(f"cannot {action}: {place}: {_first_line(error)}") from error
+
+
+def _check_options(options: Mapping[str, str]) -> None:
+    for name in options:
+        if name not in _S3_OPTIONS:
+            raise InvalidArgument(
+                f"there is no storage option {name!r} for writing to S3{did_you_mean(name, _S3_OPTIONS)}"
+            )
+
+
+def _number(options: Mapping[str, str], name: str, default: float) -> float:
+    text = options.get(name, str(default))
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0
+    if not 0 < value < 1e9:
+        raise InvalidArgument(f"storage option {name!r} must be a number above 0, got {text!r}")
+    return value
+
+
+def _tried(call: Callable[[], T]) -> T:
+    """Call up to four times. Some requests obstore sends once if the connection is lost."""
+    from obstore.exceptions import GenericError
+
+    for seconds in (0.1, 0.5, 2.5):
+        try:
+            return call()
+        except GenericError:
+            time.sleep(seconds)
+    return call()
+
+
+def _first_line(error: BaseException) -> str:
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    return re.sub(r"\s+", " ", lines[0])
+
+
+def in_thread(function: Callable[[], T]) -> Future[T]:
+    """Call in a thread of its own, which does not keep the process from ending."""
+    # The main thread then waits for a lock, which Ctrl-C ends; a call of obstore it does not.
+    future: Future[T] = Future()
+
+    def call() -> None:
+        try:
+            future.set_result(function())
+        except BaseException as error:
+            future.set_exception(error)
+
+    Thread(target=call, daemon=True).start()
+    return future
