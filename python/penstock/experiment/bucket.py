@@ -5,10 +5,12 @@ from __future__ import annotations
 import io
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import contextmanager
 from datetime import datetime, timedelta
+from functools import partial
 from pathlib import Path
 from threading import Thread
 from typing import Any, TypeVar
@@ -21,9 +23,12 @@ from penstock.errors import InvalidArgument, IoError, NotFound, PenstockError
 from .experiment import Experiment, open_stored
 from .storage_options import botocore_credentials, credentials_function, storage_texts
 
+S = TypeVar("S")
 T = TypeVar("T")
 
 SCHEMES = ("s3", "gs", "az")
+#: Requests for small objects at a time.
+_AT_ONCE = 16
 #: Bytes of a request. A request that takes longer than the seconds fails and is sent again.
 _REQUEST_BYTES, _REQUEST_SECONDS = 8 << 20, 120
 
@@ -101,10 +106,11 @@ class Bucket:
         return Bucket, ("destination", self.address, self._options)
 
     def _open(self) -> Any:
-        from obstore.store import S3Store, from_url
+        import obstore.store
 
+        stores: Any = obstore.store  # its types list the names of all options
         if self.scheme != "s3":
-            return from_url(self.address, config=self._options)
+            return stores.from_url(self.address, config=self._options)
         _check_options(self._options)
         config = {
             theirs: self._options[ours]
@@ -123,7 +129,7 @@ class Bucket:
             "max_retries": int(_number(self._options, "max_attempts", 8)) - 1,
             "retry_timeout": timedelta(seconds=_number(self._options, "retry_timeout", 60)),
         }
-        return S3Store(
+        return stores.S3Store(
             self._container,
             prefix=self._key,
             config=config,
@@ -191,6 +197,11 @@ class Bucket:
     def put(self, path: str, source: bytes | Path) -> None:
         """Write an object, whole or not at all."""
         self.wait_for(path, self.begin_to_put(path, source))
+
+    def put_files(self, folder: Path, paths: Iterable[str]) -> None:
+        """Write files of a folder as objects of the same paths, several at a time."""
+        for _ in in_threads(lambda path: self.put(path, folder / path), paths):
+            pass
 
     def begin_to_put(self, path: str, source: bytes | Path) -> Future[Any]:
         """Begin to write an object, for `wait_for`. A file may be removed at once."""
@@ -287,6 +298,17 @@ def _tried(call: Callable[[], T]) -> T:
 def _first_line(error: BaseException) -> str:
     lines = str(error).strip().splitlines() or [type(error).__name__]
     return re.sub(r"\s+", " ", lines[0])
+
+
+def in_threads(function: Callable[[S], T], items: Iterable[S]) -> Iterator[T]:
+    """Call for each item, some at a time, and yield the results in order."""
+    running: deque[Future[T]] = deque()
+    for item in items:
+        if len(running) == _AT_ONCE:
+            yield running.popleft().result()
+        running.append(in_thread(partial(function, item)))
+    while running:
+        yield running.popleft().result()
 
 
 def in_thread(function: Callable[[], T]) -> Future[T]:

@@ -11,7 +11,7 @@ import json
 import os
 import struct
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -23,12 +23,11 @@ from penstock.base.text import plural
 from penstock.errors import InvalidArgument, IoError
 from penstock.executors.parts import Executor
 
-from .bucket import Bucket
+from .bucket import Bucket, in_threads
 from .pack_job import PackJob, PackProgress, run_packer
 from .pack_parts import PartsProgress, counted_parts, run_parts
 
 _CONTENTS, _MARKER = "pack.json", "pack.partial"
-_AT_ONCE = 16
 
 # Of docs/pack-format.md: the header of a row file, and where its index is.
 _HEADER_BYTES, _INDEX_PLACE = 112, 88
@@ -59,8 +58,7 @@ def pack_to_bucket(
         written = _pack_files(bucket, packer, folder, there, progress)
         _check_marker(bucket, packer.key)
         tables = _files_below(folder, but={_CONTENTS, _MARKER, *packer.files()})
-        with ThreadPoolExecutor(_AT_ONCE) as threads:
-            list(threads.map(lambda path: bucket.put(path, folder / path), tables))
+        bucket.put_files(folder, tables)
         expected = written | {path: (folder / path).stat().st_size for path in tables}
         _check_whole(bucket, expected)
         contents = (folder / _CONTENTS).read_bytes()
@@ -79,7 +77,7 @@ def pack_part_to_bucket(
     """Pack the files of a part, and write them to the bucket."""
     with _packer(job, (number, count, False)) as (packer, folder):
         if not _is_complete(bucket, packer.key):
-            _pack_files(bucket, packer, folder, job.bucket.sizes(), progress)
+            _pack_files(bucket, packer, folder, bucket.sizes(), progress)
         return packer.progress()
 
 
@@ -214,8 +212,7 @@ def _outlines(bucket: Bucket, partial: Path, files: dict[str, int]) -> dict[str,
             file.truncate(size)
             return path, os.fstat(file.fileno()).st_ino
 
-    with ThreadPoolExecutor(_AT_ONCE) as threads:
-        return dict(each for each in threads.map(outlined, files) if each is not None)
+    return dict(each for each in in_threads(outlined, files) if each is not None)
 
 
 def _files_below(folder: Path, but: set[str]) -> list[str]:

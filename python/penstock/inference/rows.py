@@ -19,6 +19,7 @@ from penstock.base.text import plural
 from penstock.base.validation import checked_local_path, described
 from penstock.dataset.dataset import Dataset
 from penstock.errors import InvalidArgument
+from penstock.experiment.bucket import Bucket, in_threads, is_bucket
 from penstock.plan.shard import find_rank
 
 if TYPE_CHECKING:
@@ -98,6 +99,9 @@ def joinids_of(cells: Dataset) -> npt.NDArray[np.int64]:
 #: Bytes in a chunk of a zarr array.
 _CHUNK_BYTES = 4 << 20
 
+#: The file that makes a folder a group.
+_GROUP = "zarr.json"
+
 #: Names that may occur in the folder of a zarr group of rows.
 _IN_A_GROUP = {"values", "joinids", "zarr.json", ".zgroup", ".zattrs", ".zmetadata"}
 
@@ -107,19 +111,25 @@ def is_zarr(out: Any) -> bool:
     return isinstance(out, (str, os.PathLike)) and str(out).rstrip("/").endswith(".zarr")
 
 
-def checked_out(out: Any) -> Path | None:
-    """Return the path of a file or folder to make, None for memory.
+def checked_out(out: Any) -> Path | Bucket | None:
+    """Return the file or folder to make, None for memory.
 
     Raises
     ------
     InvalidArgument
-        `out` is not None, ``"memory"`` or a local path that ends in ``.npy`` or ``.zarr``; or it
-        exists and does not hold rows of an inference.
+        `out` is not None, ``"memory"``, a local path that ends in ``.npy`` or ``.zarr``, or the
+        address of a folder in a bucket that ends in ``.zarr``; or it exists and does not hold rows of
+        an inference.
     MissingPackage
-        The path ends in ``.zarr``, but zarr is not installed.
+        The path ends in ``.zarr``, but zarr is not installed; or obstore for a bucket.
     """
     if out is None or (isinstance(out, str) and out == "memory"):
         return None
+    if is_bucket(out) and is_zarr(out):
+        require("zarr", extra="scvi")
+        bucket = Bucket("out", out)
+        _check_replaced_in(bucket)
+        return bucket
     if isinstance(out, (str, os.PathLike)):
         path = Path(out)
         if path.suffix in (".npy", ".zarr"):
@@ -132,17 +142,18 @@ def checked_out(out: Any) -> Path | None:
             _check_replaced(target)
             return target
     raise InvalidArgument(
-        f"out must be None or 'memory', or a path that ends in .npy (a memory-mapped array) or .zarr, "
-        f"got {described(out)}"
+        f"out must be None or 'memory', a path that ends in .npy (a memory-mapped array) or .zarr, or an "
+        f"address in a bucket that ends in .zarr, got {described(out)}"
     )
 
 
-def check_writer(path: Path | None) -> None:
+def check_writer(path: Path | Bucket | None) -> None:
     """Refuse a file of another rank than 0 within a run of ranks."""
     rank, world_size = find_rank()
     if rank > 0 and path is not None:
+        name = path.name if isinstance(path, Path) else path.address
         raise InvalidArgument(
-            f"only rank 0 can write {path.name}, but this is rank {rank} of {world_size}: pass out= "
+            f"only rank 0 can write {name}, but this is rank {rank} of {world_size}: pass out= "
             "on rank 0 only"
         )
 
@@ -160,6 +171,15 @@ def _check_replaced(path: Path) -> None:
         raise InvalidArgument(
             f"out={str(path)!r}: {other.name} is {what} that holds something else than rows of an "
             "inference, which would be lost: choose another path, or remove it"
+        )
+
+
+def _check_replaced_in(bucket: Bucket) -> None:
+    others = {path.partition("/")[0] for path in bucket.sizes()} - _IN_A_GROUP
+    if others:
+        raise InvalidArgument(
+            f"out={bucket.address!r} has something else than rows of an inference, such as {min(others)}: "
+            "choose another address, or remove it"
         )
 
 
@@ -195,12 +215,12 @@ def _beside(path: Path, ending: str) -> Path:
 
 
 @contextlib.contextmanager
-def rows_file(path: Path | None) -> Iterator[Path]:
-    """Yield the .npy file that ranks fill: beside the path, or a temporary one without a path.
+def rows_file(path: Path | Bucket | None) -> Iterator[Path]:
+    """Yield the .npy file that ranks fill: beside the path, or a temporary one for memory and buckets.
 
     The file is removed afterwards, unless `finished` has renamed it.
     """
-    if path is None:
+    if path is None or isinstance(path, Bucket):
         with tempfile.TemporaryDirectory(prefix="penstock-rows-") as folder:
             yield Path(folder) / "rows.npy"
         return
@@ -214,8 +234,10 @@ def rows_file(path: Path | None) -> Iterator[Path]:
             shutil.rmtree(_beside(path, ".partial"), ignore_errors=True)
 
 
-def finished(file: Path, joinids: npt.NDArray[np.int64], path: Path) -> Any:
+def finished(file: Path, joinids: npt.NDArray[np.int64], path: Path | Bucket) -> Any:
     """Rename the file of filled rows, write the joinids, and return the rows."""
+    if isinstance(path, Bucket):
+        return _to_bucket(open_rows(file), joinids, file.with_suffix(".zarr"), path)
     if is_zarr(path):
         return to_zarr(open_rows(file), joinids, path)
     names = _joinids_path(path)
@@ -271,3 +293,21 @@ def to_zarr(rows: npt.NDArray[Any], joinids: npt.NDArray[np.int64], path: Path) 
     partial.rename(path)
     shutil.rmtree(old, ignore_errors=True)
     return zarr.open_group(str(path), mode="r+")["values"]
+
+
+def _to_bucket(
+    rows: npt.NDArray[Any], joinids: npt.NDArray[np.int64], local: Path, bucket: Bucket
+) -> Any:
+    """Write a group to a bucket, by way of a folder on disk. It can be opened when it is whole."""
+    import zarr
+    from zarr.storage import ObjectStore
+
+    to_zarr(rows, joinids, local)
+    bucket.delete(_GROUP)
+    for _ in in_threads(bucket.delete, bucket.sizes()):
+        pass
+    files = [each.relative_to(local).as_posix() for each in local.rglob("*") if each.is_file()]
+    files.remove(_GROUP)
+    bucket.put_files(local, files)
+    bucket.put(_GROUP, local / _GROUP)
+    return zarr.open_group(ObjectStore(bucket.store, read_only=True), mode="r")["values"]

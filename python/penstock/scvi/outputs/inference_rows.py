@@ -16,6 +16,7 @@ from penstock.base.forked_child import keep_torch_from_waiting
 from penstock.base.validation import checked_int
 from penstock.errors import Internal, InvalidArgument
 from penstock.executors.parts import checked_executor
+from penstock.experiment.bucket import Bucket
 from penstock.inference.map_batches import evaluating
 from penstock.inference.parts import Parts, fill_parts, one_in_a_process
 from penstock.inference.rows import (
@@ -185,7 +186,7 @@ def _fill_file(file: Path, job: _Job, accelerator: str) -> None:
     values.flush()
 
 
-def _check_run(processes: int, path: Path | None) -> None:
+def _check_run(processes: int, path: Path | Bucket | None) -> None:
     """Refuse several processes, or a file of another rank than 0, within a run of ranks."""
     world_size = find_rank()[1]
     if world_size > 1 and processes > 1:
