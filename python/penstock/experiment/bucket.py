@@ -34,14 +34,14 @@ _REQUEST_BYTES, _REQUEST_SECONDS = 8 << 20, 120
 
 #: Our options of S3, and obstore's names for those that it takes as they are.
 _S3_OPTIONS = {
-    "access_key_id": "access_key_id",
-    "secret_access_key": "secret_access_key",
-    "session_token": "session_token",
     "region": "region",
-    "endpoint": "endpoint",
     "anonymous": "skip_signature",
     "requester_pays": "request_payer",
+    "endpoint": None,
     "addressing_style": None,
+    "access_key_id": None,
+    "secret_access_key": None,
+    "session_token": None,
     "profile": None,
     "max_attempts": None,
     "retry_timeout": None,
@@ -119,6 +119,11 @@ class Bucket:
         }
         by_host = self._options.get("addressing_style", "auto") == "virtual"
         config["virtual_hosted_style_request"] = "true" if by_host else "false"
+        if endpoint := self._options.get("endpoint"):
+            if by_host:
+                endpoint = endpoint.replace("://", f"://{self._container}.", 1)
+            # Of the two names that AWS's tools read, the second comes before the first.
+            config["endpoint"] = config["aws_endpoint_url_s3"] = endpoint
         config["disable_bulk_delete"] = "true"  # which not all S3 servers have
         client = {
             "timeout": timedelta(seconds=_REQUEST_SECONDS),
@@ -139,28 +144,20 @@ class Bucket:
         )
 
     def _credentials(self) -> Callable[[], dict[str, Any]] | None:
-        """Return what finds keys that obstore does not: those of profiles, SSO, roles."""
-        if {"access_key_id", "anonymous"} & self._options.keys():
+        """Return what finds the keys; None for those that obstore finds itself."""
+        options = self._options
+        profile = options.get("profile", "")
+        if "anonymous" in options:
             return None
-        profile = self._options.get("profile", "")
+        if "access_key_id" in options:  # whatever the environment has
+            return lambda: _keys(options)
         if credentials_function(self.address) is None:
             if profile:
                 require("botocore")
             return None
         if not botocore_credentials(profile):
             return None
-
-        def found() -> dict[str, Any]:
-            texts = botocore_credentials(profile)
-            end = texts.get("expiration")
-            return {
-                "access_key_id": texts["access_key_id"],
-                "secret_access_key": texts["secret_access_key"],
-                "token": texts["session_token"] or None,
-                "expires_at": datetime.fromisoformat(end) if end else None,
-            }
-
-        return found
+        return lambda: _keys(botocore_credentials(profile))
 
     def opened(self, threads: int | None = None) -> Experiment | Any:
         """Open what was packed there; None where Penstock does not read (gs, az)."""
@@ -270,6 +267,16 @@ def _check_options(options: Mapping[str, str]) -> None:
             raise InvalidArgument(
                 f"there is no storage option {name!r} for writing to S3{did_you_mean(name, _S3_OPTIONS)}"
             )
+
+
+def _keys(texts: Mapping[str, str]) -> dict[str, Any]:
+    end = texts.get("expiration")
+    return {
+        "access_key_id": texts["access_key_id"],
+        "secret_access_key": texts.get("secret_access_key", ""),
+        "token": texts.get("session_token") or None,
+        "expires_at": datetime.fromisoformat(end) if end else None,
+    }
 
 
 def _number(options: Mapping[str, str], name: str, default: float) -> float:

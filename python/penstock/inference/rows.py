@@ -130,7 +130,7 @@ def checked_out(out: Any) -> Path | Bucket | None:
         bucket = Bucket("out", out)
         _check_replaced_in(bucket)
         return bucket
-    if isinstance(out, (str, os.PathLike)):
+    if isinstance(out, (str, os.PathLike)) and not is_bucket(out):
         path = Path(out)
         if path.suffix in (".npy", ".zarr"):
             checked_local_path("out", out, "file or folder")

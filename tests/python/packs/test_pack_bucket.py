@@ -36,6 +36,7 @@ pytest.importorskip("obstore")
 from remote_servers import (
     BUCKET,
     FaultProxy,
+    Gate,
     authentication,
     bare_environment,
     client,
@@ -208,29 +209,6 @@ def driver(cells: Path, place: Place, proxy: FaultProxy) -> subprocess.Popen[str
         [sys.executable, "-c", DRIVER, str(cells), place.address, options],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
-
-
-class Gate:
-    """Holds the n-th request of a kind, whose path has a text, until it is let go."""
-
-    def __init__(self, proxy: FaultProxy, kind: str, text: str, number: int = 1) -> None:
-        self.reached, self.open = threading.Event(), threading.Event()
-        self._proxy, self._left = proxy, number
-        self._kind, self._text, self._lock = kind, text, threading.Lock()
-        proxy.fault = self._fault
-        proxy.before_answer = self._before
-        self._held: set[str] = set()
-
-    def _fault(self, number: int, path: str) -> None:
-        if self._proxy.kinds[number] == self._kind and self._text in path:
-            self._left -= 1
-            if self._left == 0:
-                self._held.add(path)
-
-    def _before(self, path: str) -> None:
-        if path in self._held:
-            self.reached.set()
-            self.open.wait(60)
 
 
 @pytest.mark.parametrize("text", [".rows", "/obs/", "pack.json"])
@@ -635,13 +613,20 @@ def test_keys_of_the_environment_and_of_a_profile(
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(credentials))
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "ENVIRONMENT")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "x")
+    monkeypatch.setenv("AWS_SESSION_TOKEN", "of-the-environment")
+    monkeypatch.setenv("AWS_ENDPOINT_URL_S3", "http://127.0.0.1:9")
+    given: dict[str, dict[str, Any]] = {
+        "ENVIRONMENT": {}, "PROFILE": {"profile": "lab"}, "GIVEN": {"key": "GIVEN", "secret": "x"},
+    }  # fmt: skip
     with fault_proxy(place.server) as proxy:
-        for profile, key in [(None, "ENVIRONMENT"), ("lab", "PROFILE")]:
+        for key, options in given.items():
             proxy.fields.clear()
-            options = {"endpoint": proxy.url, **({"profile": profile} if profile else {})}
+            options["endpoint"] = proxy.url
             ps.pack(cells, f"{place.address}/{key}", destination_options=options)
             signed = {each["authorization"].split("/")[0] for each in proxy.fields}
             assert signed == {f"AWS4-HMAC-SHA256 Credential={key}"}
+            tokens = {each.get("x-amz-security-token") for each in proxy.fields}
+            assert tokens == {"of-the-environment" if key == "ENVIRONMENT" else None}
 
 
 def test_the_command(cells: Path, place: Place, scratch: Path, tmp_path: Path) -> None:

@@ -336,6 +336,28 @@ class FaultProxy:
                 time.sleep(step / 65_536)
 
 
+class Gate:
+    """Holds the n-th request of a kind, whose path has a text, until it is let go."""
+
+    def __init__(self, proxy: FaultProxy, kind: str, text: str, number: int = 1) -> None:
+        self.reached, self.open = threading.Event(), threading.Event()
+        self._proxy, self._kind, self._text, self._left = proxy, kind, text, number
+        self._held: set[str] = set()
+        proxy.fault = self._fault
+        proxy.before_answer = self._before
+
+    def _fault(self, number: int, path: str) -> None:
+        if self._proxy.kinds[number] == self._kind and self._text in path:
+            self._left -= 1
+            if self._left == 0:
+                self._held.add(path)
+
+    def _before(self, path: str) -> None:
+        if path in self._held:
+            self.reached.set()
+            self.open.wait(60)
+
+
 @contextmanager
 def fault_proxy(upstream: str | None = None, folder: Path | None = None) -> Iterator[FaultProxy]:
     proxy = FaultProxy(upstream, folder)
