@@ -40,7 +40,8 @@ def map_batches(
     ds : Dataset or source of one
         Cells of all ranks. Shuffle and sampling are left out, so that each cell comes once.
     out : None, "memory" or path
-        Destination, as for `penstock.scvi.latent`: an array, a ``.npy`` or a ``.zarr``.
+        Destination, as for `penstock.scvi.latent`: an array, a ``.npy`` or a ``.zarr``, also in a
+        bucket.
     executor : concurrent.futures.Executor, optional
         Where parts of the cells are mapped; docs/executors.md. The function and what it holds is sent
         by cloudpickle. Each worker opens the cells by their path. By default this process maps all.

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from penstock.base.missing_package import require
 from penstock.base.text import plural
-from penstock.base.validation import checked_local_path, described
+from penstock.base.validation import check_no_secrets, checked_local_path, described
 from penstock.dataset.dataset import Dataset
 from penstock.errors import InvalidArgument
 from penstock.experiment.bucket import Bucket, in_threads, is_bucket
@@ -125,6 +125,8 @@ def checked_out(out: Any) -> Path | Bucket | None:
     """
     if out is None or (isinstance(out, str) and out == "memory"):
         return None
+    if is_bucket(out):
+        check_no_secrets("out", out)
     if is_bucket(out) and is_zarr(out):
         require("zarr", extra="scvi")
         bucket = Bucket("out", out)

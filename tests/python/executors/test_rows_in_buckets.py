@@ -152,6 +152,4 @@ def test_what_is_missing_is_told(pbmc3k: Oracle, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setitem(sys.modules, "obstore", None)
     with pytest.raises(ps.MissingPackage, match=r"needs obstore.*\[buckets\]"):
         ps.map_batches(sums, ps.Dataset(pbmc3k.path), out="s3://bucket/rows.zarr")
-    with pytest.raises(ps.MissingPackage, match=r"needs obstore.*\[buckets\]"):
-        ps.pack(pbmc3k.path, "s3://bucket/cells.pack")
     assert buckets.is_bucket("gs://bucket/cells.pack")

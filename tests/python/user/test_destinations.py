@@ -19,9 +19,11 @@ from penstock.experiment.web_index import write_index
 
 SECRET = "S3cr3tPassw0rd"
 
+#: Packs and rows of an inference go to buckets, too.
+S3 = {"s3://bucket/x": "on this machine, got 's3://bucket/x'"}
 #: Each with the error for it.
 URLS = {
-    "s3://bucket/x": "on this machine, got 's3://bucket/x'",
+    **S3,
     "file:///x": "on this machine, got 'file:///x'",
     f"http://user:{SECRET}@127.0.0.1:9/x": "must have no user, password, query or fragment",
     f"gs://key:{SECRET}@bucket/x": "must have no user, password, query or fragment",
@@ -100,6 +102,8 @@ def test_a_command_refuses_a_url(
     results_file.append(measured, [])
     values = {"CELLS": str(soma_small.path), "MEASURED": str(measured)}
     for url, message in URLS.items():
+        if command.startswith("pack ") and url in S3:
+            continue
         arguments = [{**values, "URL": url}.get(word, word) for word in command.split()]
         assert main(arguments) == 1, url
         shown = capsys.readouterr()
@@ -136,6 +140,8 @@ WRITERS: dict[str, Callable[[Any, Path], object]] = {
 @pytest.mark.parametrize("writer", WRITERS)
 def test_a_function_refuses_a_url(writer: str, soma_small: Oracle, here: Path) -> None:
     for url, message in URLS.items():
+        if writer == "pack" and url in S3:
+            continue
         with pytest.raises(ps.InvalidArgument) as raised:
             WRITERS[writer](url, soma_small.path)
         assert message in str(raised.value)
@@ -151,6 +157,8 @@ def test_training_refuses_a_url(here: Path) -> None:
 
     for ending in (".npy", ".zarr"):
         for url, message in URLS.items():
+            if url in S3:
+                continue
             with pytest.raises(ps.InvalidArgument) as raised:
                 checked_out(url + ending)
             assert message.removesuffix("'") in str(raised.value)

@@ -59,6 +59,7 @@ CALLS = [
     ("pandas", "ds.to_anndata()", "[anndata]"),
     ("anndata", "ds.to_anndata()", "[anndata]"),
     ("matplotlib", "ds.shuffle_report('cell_type').plot('x.png')", "[plot]"),
+    ("obstore", "ps.pack(path, 's3://bucket/cells.pack')", "[buckets]"),
     ("skmisc", "ps.highly_variable_genes(ds, n_top_genes=5, flavor='seurat_v3')", "[genes]"),
     (
         "torch",

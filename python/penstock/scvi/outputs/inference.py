@@ -51,8 +51,9 @@ def latent(
         run of several ranks (torchrun, Slurm), a rank that calls this infers all cells alone.
     out : None, "memory" or path
         Destination: an array, a memory-mapped file (``.npy``, with ``.joinids.npy`` beside it) or a
-        zarr group (``.zarr``, with arrays ``values`` and ``joinids``). Rows of an earlier inference
-        are replaced; any other file of that name is an error.
+        zarr group (``.zarr``, with arrays ``values`` and ``joinids``), also in a bucket
+        (``s3://bucket/latent.zarr``, docs/training.md). Rows of an earlier inference are replaced;
+        any other file of that name is an error.
     dataset : dict, optional
         Arguments of `Dataset` when `data` is a path.
     executor : concurrent.futures.Executor, optional
