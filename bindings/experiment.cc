@@ -9,7 +9,6 @@
 #include <penstock/experiment.h>
 #include <penstock/join.h>
 
-#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -19,6 +18,7 @@
 #include "format/handle_access.h"
 #include "format/matrix_source.h"
 #include "register.h"
+#include "support/credentials.h"
 #include "support/gil.h"
 #include "support/repr.h"
 #include "table.h"
@@ -29,21 +29,6 @@ namespace nb = nanobind;
 namespace {
 
 using Texts = std::map<std::string, std::string>;
-
-/// Called by any thread that needs credentials. The function lives as long as the store, which may
-/// outlive the interpreter.
-std::function<Texts(const std::string&)> credentials_of(nb::object function) {
-  if (function.is_none()) return nullptr;
-  auto* const kept = new nb::object(std::move(function));
-  return [kept](const std::string& profile) {
-    const GilAcquire gil;
-    try {
-      return nb::cast<Texts>((*kept)(profile));
-    } catch (nb::python_error& error) {
-      throw IoError("credentials cannot be found: " + std::string(error.what()));
-    }
-  };
-}
 
 Experiment open(const std::string& uri, std::optional<uint64_t> timestamp_ms, unsigned threads,
                 Texts storage_options, nb::object credentials) {

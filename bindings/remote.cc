@@ -1,19 +1,29 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/map.h>
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/string_view.h>
+#include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 #include <penstock/error.h>
 #include <pthread.h>
 
 #include <atomic>
+#include <map>
+#include <memory>
+#include <optional>
+#include <tuple>
+#include <utility>
 
 #include "base/threads/cancellation.h"
+#include "io/s3/s3_source.h"
 #include "io/s3/shared_config.h"
 #include "io/s3/sigv4.h"
+#include "io/storage_options.h"
 #include "io/url_secrets.h"
 #include "register.h"
+#include "support/credentials.h"
 #include "support/gil.h"
 
 // Bindings for stores: Ctrl-C during long waits and reads, and the parts of remote stores that
@@ -35,6 +45,30 @@ void find_main_thread() {
   // In a child, the main thread is the one that forked.
   ::pthread_atfork(nullptr, nullptr, [] { main_thread = PyThread_get_thread_ident(); });
 }
+
+/// What another client needs to write where the engine reads.
+class S3Access {
+ public:
+  S3Access(const std::string& uri, std::map<std::string, std::string> options,
+           nb::object credentials) {
+    StorageOptions storage{std::move(options), credentials_of(std::move(credentials))};
+    const GilRelease release;
+    source_ = io::s3_source_for(uri, storage);
+    source_->list_folder(uri);  // the bucket's answer says where it is
+    access_ = source_->access(io::parse_s3_uri(uri).bucket);
+  }
+  const io::S3Source::Access& access() const { return access_; }
+  std::optional<std::tuple<std::string, std::string, std::string>> key() const {
+    const GilRelease release;
+    const auto key = source_->key();
+    if (!key) return std::nullopt;
+    return std::tuple(key->access_key_id, key->secret_access_key, key->session_token);
+  }
+
+ private:
+  std::shared_ptr<io::S3Source> source_;
+  io::S3Source::Access access_;
+};
 
 }  // namespace
 
@@ -63,6 +97,16 @@ void register_remote(nb::module_& module) {
       nb::arg("region"), nb::arg("timestamp"), nb::arg("access_key_id"),
       nb::arg("secret_access_key"), nb::arg("session_token"),
       "Headers of a request signed with SigV4: for tests.");
+  nb::class_<S3Access>(module, "S3Access", "How another client writes to a bucket.")
+      .def(nb::init<const std::string&, std::map<std::string, std::string>, nb::object>(),
+           nb::arg("uri"), nb::arg("storage_options"), nb::arg("credentials").none(),
+           "Lists the folder, to learn where the bucket is.")
+      .def_prop_ro("url", [](const S3Access& self) { return self.access().url; })
+      .def_prop_ro("region", [](const S3Access& self) { return self.access().region; })
+      .def_prop_ro("requester_pays",
+                   [](const S3Access& self) { return self.access().requester_pays; })
+      .def("key", &S3Access::key,
+           "Key, secret and token, valid for five minutes at least; None for unsigned requests.");
   module.def(
       "check_no_secrets",
       [](const std::string& what, const nb::bytes& address) {

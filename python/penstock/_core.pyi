@@ -935,6 +935,25 @@ def split_rows(
     Deals rows at random among parts: `counts` has the rows of each stratum for each part, `strata` the stratum of each row (empty: one for all).
     """
 
+class S3Access:
+    """How another client writes to a bucket."""
+
+    def __init__(
+        self, uri: str, storage_options: Mapping[str, str], credentials: object | None
+    ) -> None:
+        """Lists the folder, to learn where the bucket is."""
+
+    @property
+    def url(self) -> str: ...
+    @property
+    def region(self) -> str: ...
+    @property
+    def requester_pays(self) -> bool: ...
+    def key(self) -> tuple[str, str, str] | None:
+        """
+        Key, secret and token, valid for five minutes at least; None for unsigned requests.
+        """
+
 def check_no_secrets(what: str, address: bytes) -> None:
     """
     InvalidArgument, which does not show it, for an address with a user, password, query or fragment.

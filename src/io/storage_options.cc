@@ -154,18 +154,23 @@ StorePtr store_for(const std::string& uri, const StorageOptions& options) {
       return std::make_shared<RemoteStore>(
           std::make_shared<HttpSource>(http, uri, std::move(headers)));
     }
-    case Kind::kS3: {
-      parse_s3_uri(uri);
-      const HttpOptions http = http_options(reader);
-      S3Options s3 = s3_options(reader, options);
-      reader.finish(uri);
-      return std::make_shared<RemoteStore>(std::make_shared<S3Source>(http, std::move(s3)));
-    }
+    case Kind::kS3:
+      return std::make_shared<RemoteStore>(s3_source_for(uri, options));
     case Kind::kOther:
       break;
   }
   throw Unsupported("no store for scheme \"" + scheme_of(uri) +
                     "\"; read are plain paths, file://, http://, https:// and s3://: " + uri);
+}
+
+std::shared_ptr<S3Source> s3_source_for(const std::string& uri, const StorageOptions& options) {
+  check_no_secrets("uri", uri);
+  parse_s3_uri(uri);
+  OptionReader reader(options);
+  const HttpOptions http = http_options(reader);
+  S3Options s3 = s3_options(reader, options);
+  reader.finish(uri);
+  return std::make_shared<S3Source>(http, std::move(s3));
 }
 
 StorePtr store_for(std::string_view uri) { return store_for(std::string(uri), StorageOptions()); }

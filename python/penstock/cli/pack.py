@@ -208,8 +208,10 @@ def _bar() -> Iterator[Callable[[PackProgress], None]]:
         TimeRemainingColumn(),
     )
     console = Console(stderr=True, highlight=False)
-    unseen = not console.is_terminal  # a hidden bar would leave an empty line
-    with Progress(*columns, console=console, transient=True, disable=unseen) as bars:
+    if not console.is_terminal:
+        yield lambda progress: None
+        return
+    with Progress(*columns, console=console, transient=True) as bars:
         task = bars.add_task("", total=None, speed="")
         begin = time.monotonic()
 

@@ -9,19 +9,19 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import contextmanager
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 from threading import Thread
 from typing import Any, TypeVar
 
+from penstock import _core
 from penstock.base.missing_package import require
-from penstock.base.suggestions import did_you_mean
 from penstock.base.validation import check_no_secrets
 from penstock.errors import InvalidArgument, IoError, NotFound, PenstockError
 
 from .experiment import Experiment, open_stored
-from .storage_options import botocore_credentials, credentials_function, storage_texts
+from .storage_options import credentials_function, storage_texts
 
 S = TypeVar("S")
 T = TypeVar("T")
@@ -31,24 +31,6 @@ SCHEMES = ("s3", "gs", "az")
 _AT_ONCE = 16
 #: Bytes of a request. A request that takes longer than the seconds fails and is sent again.
 _REQUEST_BYTES, _REQUEST_SECONDS = 8 << 20, 120
-
-#: Our options of S3, and obstore's names for those that it takes as they are.
-_S3_OPTIONS = {
-    "region": "region",
-    "anonymous": "skip_signature",
-    "requester_pays": "request_payer",
-    "endpoint": None,
-    "addressing_style": None,
-    "access_key_id": None,
-    "secret_access_key": None,
-    "session_token": None,
-    "profile": None,
-    "max_attempts": None,
-    "retry_timeout": None,
-    "connect_timeout": None,
-    "max_requests": None,  # of reading
-    "stall_timeout": None,
-}
 
 
 def is_bucket(address: Any) -> bool:
@@ -69,7 +51,8 @@ class Bucket:
     address : str
         ``s3://bucket/key``, ``gs://…`` or ``az://…``.
     options : dict, optional
-        Of S3 those of `penstock.open`; of the others the configuration of obstore.
+        Of S3 those of `penstock.open`, and the same keys are found; of the others the configuration of
+        obstore.
 
     Raises
     ------
@@ -111,28 +94,26 @@ class Bucket:
         stores: Any = obstore.store  # its types list the names of all options
         if self.scheme != "s3":
             return stores.from_url(self.address, config=self._options)
-        _check_options(self._options)
+        # What the engine finds for reading, whatever obstore would find in the environment.
+        access = _core.S3Access(self.address, self._options, credentials_function(self.address))
+        key = access.key()
         config = {
-            theirs: self._options[ours]
-            for ours, theirs in _S3_OPTIONS.items()
-            if theirs is not None and ours in self._options
+            "endpoint": access.url,
+            "aws_endpoint_url_s3": access.url,  # which comes before the other in the environment
+            "virtual_hosted_style_request": "true",  # the URL has the bucket
+            "region": access.region,
+            "request_payer": str(access.requester_pays).lower(),
+            "skip_signature": "true" if key is None else "false",
+            "disable_bulk_delete": "true",  # which not all servers have
         }
-        by_host = self._options.get("addressing_style", "auto") == "virtual"
-        config["virtual_hosted_style_request"] = "true" if by_host else "false"
-        if endpoint := self._options.get("endpoint"):
-            if by_host:
-                endpoint = endpoint.replace("://", f"://{self._container}.", 1)
-            # Of the two names that AWS's tools read, the second comes before the first.
-            config["endpoint"] = config["aws_endpoint_url_s3"] = endpoint
-        config["disable_bulk_delete"] = "true"  # which not all S3 servers have
         client = {
             "timeout": timedelta(seconds=_REQUEST_SECONDS),
-            "connect_timeout": timedelta(seconds=_number(self._options, "connect_timeout", 10)),
+            "connect_timeout": timedelta(seconds=float(self._options.get("connect_timeout") or 10)),
             "allow_http": True,  # what an endpoint without TLS needs
         }
         retry = {
-            "max_retries": int(_number(self._options, "max_attempts", 8)) - 1,
-            "retry_timeout": timedelta(seconds=_number(self._options, "retry_timeout", 60)),
+            "max_retries": int(float(self._options.get("max_attempts") or 8)) - 1,
+            "retry_timeout": timedelta(seconds=float(self._options.get("retry_timeout") or 60)),
         }
         return stores.S3Store(
             self._container,
@@ -140,24 +121,8 @@ class Bucket:
             config=config,
             client_options=client,
             retry_config=retry,
-            credential_provider=self._credentials(),
+            credential_provider=None if key is None else partial(_keys, access),
         )
-
-    def _credentials(self) -> Callable[[], dict[str, Any]] | None:
-        """Return what finds the keys; None for those that obstore finds itself."""
-        options = self._options
-        profile = options.get("profile", "")
-        if "anonymous" in options:
-            return None
-        if "access_key_id" in options:  # whatever the environment has
-            return lambda: _keys(options)
-        if credentials_function(self.address) is None:
-            if profile:
-                require("botocore")
-            return None
-        if not botocore_credentials(profile):
-            return None
-        return lambda: _keys(botocore_credentials(profile))
 
     def opened(self, threads: int | None = None) -> Experiment | Any:
         """Open what was packed there; None where Penstock does not read (gs, az)."""
@@ -261,33 +226,15 @@ class Bucket:
             raise IoError(f"cannot {action}: {place}: {_first_line(error)}") from error
 
 
-def _check_options(options: Mapping[str, str]) -> None:
-    for name in options:
-        if name not in _S3_OPTIONS:
-            raise InvalidArgument(
-                f"there is no storage option {name!r} for writing to S3{did_you_mean(name, _S3_OPTIONS)}"
-            )
-
-
-def _keys(texts: Mapping[str, str]) -> dict[str, Any]:
-    end = texts.get("expiration")
+def _keys(access: _core.S3Access) -> dict[str, Any]:
+    key = access.key()
+    assert key is not None
     return {
-        "access_key_id": texts["access_key_id"],
-        "secret_access_key": texts.get("secret_access_key", ""),
-        "token": texts.get("session_token") or None,
-        "expires_at": datetime.fromisoformat(end) if end else None,
+        "access_key_id": key[0],
+        "secret_access_key": key[1],
+        "token": key[2] or None,
+        "expires_at": datetime.now(UTC) + timedelta(minutes=5),  # then the engine looks again
     }
-
-
-def _number(options: Mapping[str, str], name: str, default: float) -> float:
-    text = options.get(name, str(default))
-    try:
-        value = float(text)
-    except ValueError:
-        value = 0
-    if not 0 < value < 1e9:
-        raise InvalidArgument(f"storage option {name!r} must be a number above 0, got {text!r}")
-    return value
 
 
 def _tried(call: Callable[[], T]) -> T:

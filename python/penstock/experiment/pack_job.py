@@ -144,6 +144,10 @@ def pack_job(
     experiment = open_source(source, threads, storage_options)
     if isinstance(experiment, JoinedExperiment):
         raise InvalidArgument("joined experiments are packed one by one, then the packs joined")
+    if bucket is not None and f"{bucket.address}/".startswith(f"{experiment.uri.rstrip('/')}/"):
+        raise InvalidArgument(
+            f"the destination lies within what is packed, {experiment.uri}: {bucket.address}"
+        )
     measurement_names = _names("measurements", measurements)
     layer_names = _names("layers", layers)
     if isinstance(experiment, AnnDataExperiment):

@@ -168,17 +168,7 @@ class S3Source::Signer {
                       std::vector<HttpField> headers) const {
     const S3Options& options = source_.options_;
     const Home home = source_.home_of(at.bucket);
-    const std::string base = home.endpoint.empty() ? amazon(home.region) : home.endpoint;
-    UrlParts url = split_url(base).value();
-    bool by_path = options.addressing == S3Options::Addressing::kPath;
-    if (options.addressing == S3Options::Addressing::kAuto) {
-      by_path = !options.endpoint.empty() || !is_host_label(at.bucket);
-    }
-    if (by_path || !has_host_characters(at.bucket)) {
-      url.path += "/" + percent_encode(at.bucket, true);
-    } else if (!url.host.starts_with(at.bucket + ".")) {
-      url.host = at.bucket + "." + url.host;
-    }
+    UrlParts url = source_.url_of(at.bucket, home);
     url.path += "/" + percent_encode(at.key, false);
     if (options.requester_pays) headers.emplace_back("x-amz-request-payer", "requester");
     SigningRequest signing{"GET",       url.host,      url.path, query, std::move(headers),
@@ -304,6 +294,31 @@ S3Source::Home S3Source::home_of(const std::string& bucket) const {
   const MutexLock lock(fork_safe_lock());
   const auto found = homes_.find(bucket);
   return found != homes_.end() ? found->second : Home{options_.region, options_.endpoint};
+}
+
+UrlParts S3Source::url_of(const std::string& bucket, const Home& home) const {
+  UrlParts url = split_url(home.endpoint.empty() ? amazon(home.region) : home.endpoint).value();
+  bool by_path = options_.addressing == S3Options::Addressing::kPath;
+  if (options_.addressing == S3Options::Addressing::kAuto) {
+    by_path = !options_.endpoint.empty() || !is_host_label(bucket);
+  }
+  if (by_path || !has_host_characters(bucket)) {
+    url.path += "/" + percent_encode(bucket, true);
+  } else if (!url.host.starts_with(bucket + ".")) {
+    url.host = bucket + "." + url.host;
+  }
+  return url;
+}
+
+S3Source::Access S3Source::access(const std::string& bucket) const {
+  const Home home = home_of(bucket);
+  const UrlParts url = url_of(bucket, home);
+  return {url.scheme + "://" + url.host + url.path, home.region, options_.requester_pays};
+}
+
+std::optional<S3Key> S3Source::key() const {
+  if (options_.anonymous) return std::nullopt;
+  return credentials_.get();
 }
 
 bool S3Source::learn(const std::string& bucket, const HttpResponse& response,

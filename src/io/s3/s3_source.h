@@ -44,6 +44,19 @@ class S3Source final : public ObjectSource {
   void read(std::span<RemoteRead> reads) const override;
   RemoteCounts counts() const override { return engine_.get().counts(); }
 
+  /// How another client reaches a bucket. `url` and `region` are those that the bucket has answered
+  /// with, if something was read from it before.
+  struct Access {
+    std::string url;  ///< "https://bucket.host" or "https://host/bucket"
+    std::string region;
+    bool requester_pays = false;
+  };
+  Access access(const std::string& bucket) const;
+
+  /// Keys that are valid for five minutes at least; none if requests are not signed. Throws IoError
+  /// if there are none.
+  std::optional<S3Key> key() const;
+
   /// Where a bucket's requests go.
   struct Home {
     std::string region;
@@ -58,6 +71,7 @@ class S3Source final : public ObjectSource {
   template <typename Work>
   auto with_signer(Work&& work) const;
   Home home_of(const std::string& bucket) const;
+  UrlParts url_of(const std::string& bucket, const Home& home) const;
   /// Whether the response names another home of the bucket. Throws IoError if it must not be
   /// followed.
   bool learn(const std::string& bucket, const HttpResponse& response,

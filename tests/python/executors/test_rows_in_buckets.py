@@ -144,7 +144,7 @@ def test_anything_else_is_never_replaced(pbmc3k: Oracle, server: str, address: s
     assert names_in(server, address) == ["notes.txt"]
     with pytest.raises(ps.InvalidArgument, match=r"an address in a bucket that ends in \.zarr"):
         ps.map_batches(sums, ds, out=f"s3://{BUCKET}/rows.npy")
-    with pytest.raises(ps.NotFound, match="there is no such bucket"):
+    with pytest.raises(ps.NotFound, match="there is no bucket nowhere at this endpoint"):
         ps.map_batches(sums, ds, out="s3://nowhere/rows.zarr")
 
 

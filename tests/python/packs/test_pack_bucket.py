@@ -25,7 +25,9 @@ import penstock as ps
 import pytest
 import scipy.sparse as sp
 from conftest import write_small_tiles
+from loopback_http import Handler, serving
 from packed_experiments import contents, expect_same, put_cells, write_growing, write_random
+from penstock import _core
 from penstock.executors import PartFailed
 from penstock.experiment import bucket as buckets
 from penstock.experiment import pack_bucket
@@ -310,7 +312,8 @@ def test_faults_that_stay(
         proxy.fault = lambda number, path: "500" if is_meant(proxy.kinds[number], path) else None
         options = place.through(proxy, max_attempts=2)
         call = (large_rows, place.address)
-        with pytest.raises(ps.IoError, match=f"cannot (read|list|write|delete): {place.address}"):
+        told = f"(cannot (read|write|delete): |listing of ){place.address}"
+        with pytest.raises(ps.IoError, match=told):
             ps.pack(*call, destination_options=options, scratch=scratch)
         assert proxy.injected["500"] >= 2
         assert place.is_pack() == (request_kind == "delete"), "only the last step is missing"
@@ -561,6 +564,20 @@ def test_layers_by_genes_and_objects_in_memory(place: Place, scratch: Path, tmp_
         pack_part(held, Place(place.server, place.name + "-parts").address, 0, 2, **to)
 
 
+def test_a_source_in_the_same_bucket(cells: Path, place: Place, tmp_path: Path) -> None:
+    """The options are for both; and a pack cannot lie in its own source."""
+    ps.pack(cells, place.address, storage_options=place.options, rows_per_file=500)
+    again = Place(place.server, place.name + "-again")
+    ps.pack(place.address, again.address, storage_options=place.options, rows_per_file=500)
+    ps.pack(place.open(), tmp_path / "local.pack", rows_per_file=500)
+    assert again.objects() == contents(tmp_path / "local.pack")
+    before = place.objects()
+    for inside in (place.address, f"{place.address}/obs/a.pack"):
+        with pytest.raises(ps.InvalidArgument, match="lies within what is packed"):
+            ps.pack(place.address, inside, storage_options=place.options)
+    assert place.objects() == before
+
+
 def test_wrong_arguments(cells: Path, place: Place, tmp_path: Path) -> None:
     to = {"destination_options": place.options}
     for address, said in {
@@ -576,8 +593,9 @@ def test_wrong_arguments(cells: Path, place: Place, tmp_path: Path) -> None:
         ps.pack(cells, f"s3://user:hidden@{BUCKET}/a.pack", **to)
     assert "hidden" not in str(caught.value)
     for option, said in {
-        "endpont": "no storage option 'endpont' for writing to S3; did you mean 'endpoint'",
-        "max_attempts": "storage option 'max_attempts' must be a number above 0, got 'many'",
+        "endpont": "no storage option 'endpont' for s3://cells/.*; choose from .*endpoint",
+        "max_attempts": "storage option max_attempts must be a number from 1 to 1000",
+        "anonymous": "storage option anonymous must be true or false",
     }.items():
         with pytest.raises(ps.InvalidArgument, match=said):
             ps.pack(cells, place.address, destination_options={**place.options, option: "many"})
@@ -585,7 +603,7 @@ def test_wrong_arguments(cells: Path, place: Place, tmp_path: Path) -> None:
         ps.pack(cells, tmp_path / "a.pack", **to)
     with pytest.raises(ps.InvalidArgument, match="are for a destination in a bucket"):
         ps.pack(cells, tmp_path / "a.pack", scratch=tmp_path)
-    with pytest.raises(ps.NotFound, match=r"there is no such bucket: s3://nowhere/a\.pack"):
+    with pytest.raises(ps.NotFound, match=r"there is no bucket nowhere at .* s3://nowhere/a\.pack"):
         ps.pack(cells, "s3://nowhere/a.pack", **to)
     assert not place.objects()
 
@@ -646,6 +664,35 @@ def test_the_command(cells: Path, place: Place, scratch: Path, tmp_path: Path) -
     assert f"{place.address}: 3,000 cells, 1 layer" in told.stdout, told.stderr
     assert f"{sum(rows):,} rows had been packed before" in told.stdout
     assert place.objects() == contents(tmp_path / "whole.pack")
+
+
+def test_where_a_bucket_is() -> None:
+    """The region that the bucket answers with; and the address by host or by path."""
+    signed: list[str] = []
+
+    class Elsewhere(Handler):
+        def do_GET(self) -> None:
+            signed.append(self.headers["Authorization"].split("/")[2])
+            if signed[-1] != "eu-west-3":
+                self.send_response(400)
+                self.send_header("x-amz-bucket-region", "eu-west-3")
+                self.send_header("Content-Length", "0")
+                self.end_headers()
+            else:
+                self.answer(
+                    b"<ListBucketResult><IsTruncated>false</IsTruncated></ListBucketResult>"
+                )
+
+    with serving(Elsewhere) as endpoint:
+        keys = {"access_key_id": "a", "secret_access_key": "b", "endpoint": endpoint}
+        access = _core.S3Access("s3://bucket/a.pack", keys, None)
+        assert (access.region, access.url) == ("eu-west-3", f"{endpoint}/bucket")
+        assert signed == ["us-east-1", "eu-west-3"]
+        assert access.key() == ("a", "b", "")
+        local = endpoint.replace("127.0.0.1", "localhost")
+        by_host = {**keys, "endpoint": local, "addressing_style": "virtual", "region": "eu-west-3"}
+        access = _core.S3Access("s3://bucket/a.pack", by_host, None)
+        assert access.url == local.replace("localhost", "bucket.localhost")
 
 
 def test_a_store_that_is_written_but_not_read(cells: Path, tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ def test_places_that_cannot_be(growing: Path, tmp_path: Path) -> None:
         (growing / "obs" / "pack", "within what is packed"),
         (growing / "ms" / "RNA" / "var" / "a" / "pack", "within what is packed"),
         (tmp_path / "to-obs" / "pack", "within what is packed"),
-        ("s3://bucket/pack", "a folder on this machine"),
+        ("https://host/pack", "a folder on this machine"),
         ("file:///pack", "a folder on this machine"),
     ]:
         with pytest.raises(ps.InvalidArgument, match=message):
