@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import re
 import time
 from collections import deque
@@ -18,7 +19,7 @@ from typing import Any, TypeVar
 from penstock import _core
 from penstock.base.missing_package import require
 from penstock.base.validation import check_no_secrets
-from penstock.errors import InvalidArgument, IoError, NotFound, PenstockError
+from penstock.errors import InvalidArgument, IoError, NotFound, PenstockError, Unsupported
 
 from .experiment import Experiment, open_stored
 from .storage_options import credentials_function, storage_texts
@@ -27,10 +28,13 @@ S = TypeVar("S")
 T = TypeVar("T")
 
 SCHEMES = ("s3", "gs", "az")
+_TRIES = 4
 #: Requests for small objects at a time.
 _AT_ONCE = 16
 #: Bytes of a request. A request that takes longer than the seconds fails and is sent again.
-_REQUEST_BYTES, _REQUEST_SECONDS = 8 << 20, 120
+_REQUEST_BYTES, _REQUEST_SECONDS = 8 << 20, 60
+#: S3 takes 10,000 parts of an upload.
+_MOST_PARTS = 9_000
 
 
 def is_bucket(address: Any) -> bool:
@@ -75,25 +79,38 @@ class Bucket:
             )
         self.address = f"{self.scheme}://{self._container}/{self._key}"
         require("obstore")
-        if options is not None and self.scheme != "s3":
-            self._options = dict(options)
-        else:
-            self._options = storage_texts(options)
-        with self._errors("use"):
-            self.store = self._open()
+        self._options = storage_texts(options) if self.scheme == "s3" else _texts(options)
+        self._store: Any = None
+        _ = self.store  # wrong options are told at once
 
     def __repr__(self) -> str:
         return f"Bucket({self.address!r})"  # the options may hold keys
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return Bucket, ("destination", self.address, self._options)
+    def __getstate__(self) -> dict[str, Any]:
+        # A worker opens it when it is used: an error then is one of the part.
+        return {**self.__dict__, "_store": None}
+
+    @property
+    def store(self) -> Any:
+        """The store of obstore."""
+        _check_process()
+        if self._store is None:
+            with self._errors("use"):
+                self._store = self._open()
+        return self._store
 
     def _open(self) -> Any:
         import obstore.store
 
         stores: Any = obstore.store  # its types list the names of all options
         if self.scheme != "s3":
-            return stores.from_url(self.address, config=self._options)
+            try:
+                return stores.from_url(self.address, config=self._options)
+            except Exception as error:  # its text may show a value
+                raise InvalidArgument(
+                    f"obstore does not take these options for {self.address}: "
+                    f"{', '.join(self._options) or 'none'} ({type(error).__name__})"
+                ) from None
         # What the engine finds for reading, whatever obstore would find in the environment.
         access = _core.S3Access(self.address, self._options, credentials_function(self.address))
         key = access.key()
@@ -113,7 +130,10 @@ class Bucket:
         }
         retry = {
             "max_retries": int(float(self._options.get("max_attempts") or 8)) - 1,
-            "retry_timeout": timedelta(seconds=float(self._options.get("retry_timeout") or 60)),
+            # With the time of three requests without an answer.
+            "retry_timeout": timedelta(
+                seconds=float(self._options.get("retry_timeout") or 60) + 3 * _REQUEST_SECONDS
+            ),
         }
         return stores.S3Store(
             self._container,
@@ -134,10 +154,12 @@ class Bucket:
         """Return bytes of an object, None if it is not there."""
         import obstore
 
+        store = self.store
+
         def get() -> bytes:
             if length is None:
-                return bytes(obstore.get(self.store, path).bytes())
-            return bytes(obstore.get_range(self.store, path, start=start, length=length))
+                return bytes(obstore.get(store, path).bytes())
+            return bytes(obstore.get_range(store, path, start=start, length=length))
 
         with self._errors("read", path):
             try:
@@ -149,9 +171,12 @@ class Bucket:
         """Return the objects by path below the folder, with their bytes."""
         import obstore
 
+        store = self.store
+
         def all_sizes() -> dict[str, int]:
-            pages = obstore.list(self.store, chunk_size=1000)
-            return {each["path"]: each["size"] for page in pages for each in page}
+            pages = obstore.list(store, chunk_size=1000)
+            # An empty path is what a console makes of an empty folder.
+            return {each["path"]: each["size"] for page in pages for each in page if each["path"]}
 
         with self._errors("list"):
             return in_thread(all_sizes).result()
@@ -169,12 +194,16 @@ class Bucket:
         """Begin to write an object, for `wait_for`. A file may be removed at once."""
         import obstore
 
-        # Parts of one size, so that a copy of the object has the same ETag.
+        store = self.store
         file = io.BytesIO(source) if isinstance(source, bytes) else source.open("rb")
+        size = file.seek(0, io.SEEK_END)
+        file.seek(0)
+        # The size follows from the file, so that a copy of the object has the same ETag.
+        part = max(_REQUEST_BYTES, -(-size // _MOST_PARTS))
 
         def put() -> None:
             with file:
-                obstore.put(self.store, path, file, chunk_size=_REQUEST_BYTES, max_concurrency=4)
+                obstore.put(store, path, file, chunk_size=part, max_concurrency=4)
 
         return in_thread(put)
 
@@ -188,22 +217,43 @@ class Bucket:
         import obstore
         from obstore.exceptions import AlreadyExistsError
 
+        store = self.store
+
         def put() -> None:
-            obstore.put(self.store, path, content, mode="create", use_multipart=False)
+            obstore.put(store, path, content, mode="create", use_multipart=False)
 
         with self._errors("write", path):
-            try:
-                in_thread(lambda: _tried(put)).result()
-                return True
-            except AlreadyExistsError:  # maybe by an attempt of ours whose answer was lost
-                return self.read(path) == content
+            for _ in range(_TRIES):
+                try:
+                    self._tried(put)
+                    return True
+                except AlreadyExistsError:
+                    found = self.read(path)
+                    if found is not None:  # maybe by an attempt of ours whose answer was lost
+                        return found == content
+        raise IoError(f"it comes and goes while it is written: {self.address}/{path}")
 
     def delete(self, path: str) -> None:
         """Delete an object, if it is there."""
         import obstore
 
+        store = self.store
         with self._errors("delete", path):
-            in_thread(lambda: _tried(lambda: obstore.delete(self.store, path))).result()
+            self._tried(lambda: obstore.delete(store, path))
+
+    def _tried(self, call: Callable[[], None]) -> None:
+        """Call again if a connection is lost: then obstore sends these requests only once."""
+        from obstore.exceptions import GenericError
+
+        tries = min(_TRIES, int(float(self._options.get("max_attempts") or _TRIES)))
+        for number in range(1, tries + 1):
+            try:
+                return in_thread(call).result()
+            except GenericError as error:
+                if number == tries or "HTTP error" not in str(error):
+                    raise
+                time.sleep(0.1 * 5**number)
+        return None
 
     @contextmanager
     def _errors(self, action: str, path: str = "") -> Iterator[None]:
@@ -218,12 +268,51 @@ class Bucket:
         except (PermissionDeniedError, UnauthenticatedError) as error:
             raise IoError(
                 f"cannot {action}: access is denied; check the keys, and what they may do: {place}: "
-                + _first_line(error)
-            ) from error
+                + _told(error)
+            ) from None
         except (BaseError, OSError, ValueError) as error:
             if isinstance(error, FileNotFoundError) or "NoSuchBucket" in str(error):
                 raise NotFound(f"there is no such bucket: {self.address}") from None
-            raise IoError(f"cannot {action}: {place}: {_first_line(error)}") from error
+            raise IoError(f"cannot {action}: {place}: {_told(error)}") from None
+
+
+def _told(error: BaseException) -> str:
+    """Return what an error of obstore says, without the answer's body, which may repeat a token."""
+    text = str(error)
+    line = (text.strip().splitlines() or [type(error).__name__])[0]
+    said = [
+        found[1] for tag in ("Code", "Message") if (found := re.search(f"<{tag}>([^<]*)<", text))
+    ]
+    return " ".join([line.split("<", 1)[0].rstrip(": "), *([": ".join(said)] if said else [])])
+
+
+#: The first process that used obstore, whose threads a forked one does not have.
+_process: int | None = None
+
+
+def _check_process() -> None:
+    global _process
+    _process = _process or os.getpid()
+    if _process != os.getpid():
+        raise Unsupported(
+            "obstore does not work in a forked process: start workers by "
+            'multiprocessing.get_context("spawn")'
+        )
+
+
+def _texts(options: Mapping[str, Any] | None) -> dict[str, str]:
+    """Return options for Google's or Azure's stores as texts."""
+    if options is None:
+        return {}
+    if not isinstance(options, Mapping) or not all(
+        isinstance(name, str) and isinstance(value, (str, bool, int))
+        for name, value in options.items()
+    ):
+        raise InvalidArgument("options of a bucket must be a dict of texts, numbers and bools")
+    return {
+        name: str(value).lower() if isinstance(value, bool) else str(value)
+        for name, value in options.items()
+    }
 
 
 def _keys(access: _core.S3Access) -> dict[str, Any]:
@@ -235,23 +324,6 @@ def _keys(access: _core.S3Access) -> dict[str, Any]:
         "token": key[2] or None,
         "expires_at": datetime.now(UTC) + timedelta(minutes=5),  # then the engine looks again
     }
-
-
-def _tried(call: Callable[[], T]) -> T:
-    """Call up to four times. Some requests obstore sends once if the connection is lost."""
-    from obstore.exceptions import GenericError
-
-    for seconds in (0.1, 0.5, 2.5):
-        try:
-            return call()
-        except GenericError:
-            time.sleep(seconds)
-    return call()
-
-
-def _first_line(error: BaseException) -> str:
-    lines = str(error).strip().splitlines() or [type(error).__name__]
-    return re.sub(r"\s+", " ", lines[0])
 
 
 def in_threads(function: Callable[[S], T], items: Iterable[S]) -> Iterator[T]:

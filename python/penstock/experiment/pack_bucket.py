@@ -45,16 +45,16 @@ def pack_to_bucket(
     with _packer(job) as (packer, folder):
         if executor is not None:
             parts = counted_parts(job, packer, parts)
-        if _is_complete(bucket, packer.key):
+        there = _begun(bucket, packer.key)
+        if there is None:
             bucket.delete(_MARKER)  # of a call that was killed just before
             if progress is not None:
-                rows = packer.progress().rows_total
-                progress(PartsProgress(rows, rows, rows))
+                progress(_all_kept(packer))
             return
         if executor is not None and parts is not None:
             run_parts(job, packer, executor, parts, _pack_part, progress)
             progress = None
-        there = bucket.sizes()
+            there = bucket.sizes()
         written = _pack_files(bucket, packer, folder, there, progress)
         _check_marker(bucket, packer.key)
         tables = _files_below(folder, but={_CONTENTS, _MARKER, *packer.files()})
@@ -76,9 +76,18 @@ def pack_part_to_bucket(
 ) -> PackProgress:
     """Pack the files of a part, and write them to the bucket."""
     with _packer(job, (number, count, False)) as (packer, folder):
-        if not _is_complete(bucket, packer.key):
-            _pack_files(bucket, packer, folder, bucket.sizes(), progress)
-        return packer.progress()
+        there = _begun(bucket, packer.key)
+        if there is not None:
+            _pack_files(bucket, packer, folder, there, progress)
+            return packer.progress()
+        if progress is not None:
+            progress(_all_kept(packer))
+        return _all_kept(packer)
+
+
+def _all_kept(packer: _core.Packer) -> PartsProgress:
+    rows = packer.progress().rows_total
+    return PartsProgress(rows, rows, rows)
 
 
 def _pack_part(job: PackJob, number: int, parts: int) -> tuple[int, int, int]:
@@ -101,32 +110,41 @@ def _packer(
             packer.close()
 
 
-def _is_complete(bucket: Bucket, key: str) -> bool:
-    """Whether the pack is there; else mark the folder as one that is being packed.
+def _begun(bucket: Bucket, key: str) -> dict[str, int] | None:
+    """Mark the folder as one that is being packed. Return its objects, None if the pack is there.
 
     Raises
     ------
     InvalidArgument
         Something else is there.
     """
-    found = bucket.read(_CONTENTS)
-    if found is not None:
-        if _key_of(found) == key:
-            return True
-        raise InvalidArgument(
-            "there is a pack of other content, or other cells or layers of it, and a pack in a bucket is "
-            f"not replaced: give another address, or delete it first: {bucket.address}"
-        )
-    if bucket.read(_MARKER) is None and bucket.sizes():
+    there = bucket.sizes()  # once: others may begin or end meanwhile
+    if there and not {_CONTENTS, _MARKER} & there.keys():
         raise InvalidArgument(
             f"there is something that is no pack, which is not overwritten: {bucket.address}"
         )
+    if _is_there(bucket, key):
+        return None
     if not bucket.create(_MARKER, key.encode()):
         raise InvalidArgument(
             "a pack of other content was begun there, or of other cells or layers, or the source was "
             f"written to since (delete what is there to begin again): {bucket.address}"
         )
-    return False
+    if _is_there(bucket, key):  # it came just before the marker
+        bucket.delete(_MARKER)
+        return None
+    return there
+
+
+def _is_there(bucket: Bucket, key: str) -> bool:
+    """Whether the pack is there. Raises InvalidArgument for another one."""
+    found = bucket.read(_CONTENTS)
+    if found is not None and _key_of(found) != key:
+        raise InvalidArgument(
+            "there is a pack of other content, or other cells or layers of it, and a pack in a bucket is "
+            f"not replaced: give another address, or delete it first: {bucket.address}"
+        )
+    return found is not None
 
 
 def _key_of(contents: bytes) -> Any:

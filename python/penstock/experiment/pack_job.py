@@ -141,6 +141,8 @@ def pack_job(
         )
     if bucket is not None and not _is_remote(source):
         storage_options = None  # they are of the bucket
+    if scratch is not None and not os.path.isdir(checked_local_path("scratch", scratch)):  # noqa: PTH112
+        raise InvalidArgument(f"scratch must be a folder that is there, got {os.fspath(scratch)!r}")
     experiment = open_source(source, threads, storage_options)
     if isinstance(experiment, JoinedExperiment):
         raise InvalidArgument("joined experiments are packed one by one, then the packs joined")

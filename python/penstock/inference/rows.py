@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -99,8 +100,9 @@ def joinids_of(cells: Dataset) -> npt.NDArray[np.int64]:
 #: Bytes in a chunk of a zarr array.
 _CHUNK_BYTES = 4 << 20
 
-#: The file that makes a folder a group.
-_GROUP = "zarr.json"
+#: The file that makes a folder a group, or an array.
+_METADATA = "zarr.json"
+_OBJECT_OF_ROWS = re.compile(rf"{_METADATA}|(values|joinids)/({_METADATA}|c(/\d+)*)")
 
 #: Names that may occur in the folder of a zarr group of rows.
 _IN_A_GROUP = {"values", "joinids", "zarr.json", ".zgroup", ".zattrs", ".zmetadata"}
@@ -176,13 +178,16 @@ def _check_replaced(path: Path) -> None:
         )
 
 
-def _check_replaced_in(bucket: Bucket) -> None:
-    others = {path.partition("/")[0] for path in bucket.sizes()} - _IN_A_GROUP
+def _check_replaced_in(bucket: Bucket) -> list[str]:
+    """Return the objects of rows that are there."""
+    there = list(bucket.sizes())
+    others = [path for path in there if not _OBJECT_OF_ROWS.fullmatch(path)]
     if others:
         raise InvalidArgument(
             f"out={bucket.address!r} has something else than rows of an inference, such as {min(others)}: "
             "choose another address, or remove it"
         )
+    return there
 
 
 def _other_than_rows(path: Path) -> Path | None:
@@ -305,11 +310,19 @@ def _to_bucket(
     from zarr.storage import ObjectStore
 
     to_zarr(rows, joinids, local)
-    bucket.delete(_GROUP)
-    for _ in in_threads(bucket.delete, bucket.sizes()):
+
+    def late(path: str) -> tuple[int, int]:  # chunks, then arrays, then the group
+        return path.endswith(_METADATA), -path.count("/")
+
+    before = sorted(_check_replaced_in(bucket), key=late, reverse=True)
+    for path in before:
+        if path.endswith(_METADATA):
+            bucket.delete(path)
+    for _ in in_threads(bucket.delete, (each for each in before if not each.endswith(_METADATA))):
         pass
     files = [each.relative_to(local).as_posix() for each in local.rglob("*") if each.is_file()]
-    files.remove(_GROUP)
-    bucket.put_files(local, files)
-    bucket.put(_GROUP, local / _GROUP)
+    chunks = [path for path in files if not path.endswith(_METADATA)]
+    bucket.put_files(local, chunks)
+    for path in sorted(set(files) - set(chunks), key=late):
+        bucket.put(path, local / path)
     return zarr.open_group(ObjectStore(bucket.store, read_only=True), mode="r")["values"]

@@ -130,6 +130,8 @@ def test_a_kill_leaves_no_half_of_them(
             monkeypatch.setenv("AWS_ENDPOINT_URL", server)
             with pytest.raises(zarr.errors.GroupNotFoundError):
                 opened(address)
+            arrays = {name for name in names_in(server, address) if name.endswith("s/zarr.json")}
+            assert not arrays or held != "values/c/", "an array is there when its chunks are"
     rows = ps.map_batches(lambda X, obs: np.zeros(X.shape[0]), ps.Dataset(pbmc3k.path), out=address)
     assert not np.asarray(rows).any()
     assert (opened(address)["values"][:] == 0).all()
@@ -142,6 +144,17 @@ def test_anything_else_is_never_replaced(pbmc3k: Oracle, server: str, address: s
     with pytest.raises(ps.InvalidArgument, match=r"has something else.*, such as notes\.txt"):
         ps.map_batches(sums, ds, out=address)
     assert names_in(server, address) == ["notes.txt"]
+    client(server).delete_object(Bucket=BUCKET, Key=key)
+
+    def comes(X: Any, obs: Any) -> Any:
+        client(server).put_object(
+            Bucket=BUCKET, Key=key.replace("notes.txt", "values/thesis.pdf"), Body=b"mine"
+        )
+        return sums(X, obs)
+
+    with pytest.raises(ps.InvalidArgument, match=r"has something else.*, such as values/thesis"):
+        ps.map_batches(comes, ds, out=address)
+    assert names_in(server, address) == ["values/thesis.pdf"]
     with pytest.raises(ps.InvalidArgument, match=r"an address in a bucket that ends in \.zarr"):
         ps.map_batches(sums, ds, out=f"s3://{BUCKET}/rows.npy")
     with pytest.raises(ps.NotFound, match="there is no bucket nowhere at this endpoint"):
