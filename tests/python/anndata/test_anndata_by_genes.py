@@ -289,8 +289,9 @@ def test_a_collection_by_genes_names_the_dataset(tmp_path: Path) -> None:
     root.attrs["encoding-type"] = "annbatch-preshuffled"
     parts = [anndata.AnnData(by_genes(random, 30, 10)) for _ in range(2)]
     parts[0].X = parts[0].X.tocsr()
-    for number, part in enumerate(parts):
-        anndata.io.write_elem(root, f"dataset_{number}", part)
+    with anndata.settings.override(zarr_write_format=3):
+        for number, part in enumerate(parts):
+            anndata.io.write_elem(root, f"dataset_{number}", part)
     with pytest.raises(ps.Unsupported, match=REFUSED + r".*collection\.zarr/dataset_1/X"):
         Dataset(tmp_path / "collection.zarr")
     packed = ps.pack(tmp_path / "collection.zarr" / "dataset_1", tmp_path / "pack")
