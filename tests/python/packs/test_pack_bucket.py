@@ -276,8 +276,8 @@ def large_rows(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-@pytest.mark.parametrize("fault", ["500", "slowdown", "reset", "lost"])
 @pytest.mark.parametrize("request_kind", REQUESTS)
+@pytest.mark.parametrize("fault", ["500", "slowdown", "reset", "lost"])
 def test_faults_of_each_request(
     request_kind: str, fault: str, large_rows: Path, place: Place, scratch: Path, tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
