@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Protocol
 
 from penstock import _core
@@ -141,8 +142,10 @@ def pack_job(
         )
     if bucket is not None and not _is_remote(source):
         storage_options = None  # they are of the bucket
-    if scratch is not None and not os.path.isdir(checked_local_path("scratch", scratch)):  # noqa: PTH112
-        raise InvalidArgument(f"scratch must be a folder that is there, got {os.fspath(scratch)!r}")
+    if scratch is not None:
+        scratch = os.path.abspath(checked_local_path("scratch", scratch))  # noqa: PTH100  (keeps links)
+        if not Path(scratch).is_dir():
+            raise InvalidArgument(f"scratch must be a folder that is there, got {scratch!r}")
     experiment = open_source(source, threads, storage_options)
     if isinstance(experiment, JoinedExperiment):
         raise InvalidArgument("joined experiments are packed one by one, then the packs joined")
@@ -165,7 +168,7 @@ def pack_job(
         checked_int("rows_per_file", rows_per_file, least=1, most=1 << 40),
         parse_memory_size("memory_budget", memory_budget),
         bucket,
-        None if scratch is None else checked_local_path("scratch", scratch),
+        scratch,
     )
 
 
