@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import subprocess
 import sys
 import tempfile
@@ -158,7 +159,9 @@ def dask(
     cluster: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[tuple[Any, Any]]:
     """A dask-jobqueue cluster of a worker on each node, and a client."""
+    on_ctrl_c = signal.getsignal(signal.SIGINT)
     jobqueue = pytest.importorskip("dask_jobqueue")
+    signal.signal(signal.SIGINT, on_ctrl_c)  # whose import sets one that calls sys.exit
     distributed = pytest.importorskip("distributed")
     for name, value in cluster.items():
         monkeypatch.setenv(name, value)
