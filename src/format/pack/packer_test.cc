@@ -74,7 +74,7 @@ TEST(PackerParts, RandomPartsGiveTheSameBytes) {
     for (uint64_t part = 0; part < count; ++part) {
       PackOptions of_part = options;
       of_part.part = PackPart{part, count, false};
-      const auto its = Packer(source, (folder / "never").string(), of_part).files();
+      const auto its = Packer(source, (folder / ("never" + number)).string(), of_part).files();
       files.insert(files.end(), its.begin(), its.end());
     }
     EXPECT_EQ(files, at_once.files());
