@@ -31,6 +31,7 @@ _CONTENTS, _MARKER = "pack.json", "pack.partial"
 
 # Of docs/pack-format.md: the header of a row file, and where its index is.
 _HEADER_BYTES, _INDEX_PLACE = 112, 88
+_READ_BYTES = 4 << 20
 _MAGIC = b"psrowf\x01\n"
 
 
@@ -150,7 +151,7 @@ def _is_there(bucket: Bucket, key: str) -> bool:
 def _key_of(contents: bytes) -> Any:
     try:
         return json.loads(contents)["key"]
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         return None
 
 
@@ -222,11 +223,12 @@ def _outlines(bucket: Bucket, partial: Path, files: dict[str, int]) -> dict[str,
         offset, length = struct.unpack_from("<QQ", header, _INDEX_PLACE)
         if not _HEADER_BYTES <= offset < size or length != size - offset:
             return None
-        index = bucket.read(path, offset, length)
         with (partial / path).open("wb") as file:
             file.write(header)
             file.seek(offset)
-            file.write(index or b"")
+            # A damaged header may call the whole file an index: it does not go through memory.
+            for start in range(offset, size, _READ_BYTES):
+                file.write(bucket.read(path, start, min(_READ_BYTES, size - start)) or b"")
             file.truncate(size)
             return path, os.fstat(file.fileno()).st_ino
 

@@ -9,6 +9,7 @@ import pickle
 import random
 import re
 import signal
+import struct
 import subprocess
 import sys
 import threading
@@ -21,14 +22,19 @@ from typing import Any
 import anndata
 import engines
 import numpy as np
-import pandas as pd
 import part_functions
 import penstock as ps
 import pytest
 import scipy.sparse as sp
-from conftest import write_small_tiles
 from loopback_http import Handler, serving
-from packed_experiments import contents, expect_same, put_cells, write_growing, write_random
+from packed_experiments import (
+    contents,
+    expect_same,
+    put_cells,
+    write_growing,
+    write_many_units,
+    write_random,
+)
 from penstock import _core
 from penstock.executors import PartFailed
 from penstock.experiment import bucket as buckets
@@ -118,11 +124,7 @@ def scratch(tmp_path: Path) -> Iterator[Path]:
 
 @pytest.fixture(scope="module")
 def cells(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """3,000 cells in 31 fetch units."""
-    folder = tmp_path_factory.mktemp("parts")
-    index = [f"cell{i}" for i in range(3_000)]
-    obs = pd.DataFrame({"group": np.arange(3_000) % 5}, index=index)
-    return write_small_tiles(folder / "cells", 3_000, 200, obs=obs, per_cell=40)
+    return write_many_units(tmp_path_factory.mktemp("parts"))
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -415,11 +417,14 @@ def damaged(body: bytes, how: str) -> bytes:
         "header": body[:20] + b"xx" + body[22:],
         "index": body[:-3] + bytes([body[-3] ^ 1]) + body[-2:],
         "far index": body[:88] + (1 << 60).to_bytes(8, "little") + body[96:],
+        "all index": body[:88] + struct.pack("<QQ", 112, len(body) - 112) + body[104:],
         "text": b"text" * middle,
     }[how]
 
 
-@pytest.mark.parametrize("how", ["cut", "empty", "header", "index", "far index", "text"])
+@pytest.mark.parametrize(
+    "how", ["cut", "empty", "header", "index", "far index", "all index", "text"]
+)
 def test_row_files_of_no_use_are_made_again(
     how: str, cells: Path, place: Place, scratch: Path, tmp_path: Path
 ) -> None:

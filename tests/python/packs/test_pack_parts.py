@@ -16,13 +16,18 @@ from typing import Any
 import anndata
 import engines
 import numpy as np
-import pandas as pd
 import part_functions
 import penstock as ps
 import pytest
 import scipy.sparse as sp
-from conftest import write_small_tiles
-from packed_experiments import contents, put_cells, row_files, write_growing, write_random
+from packed_experiments import (
+    contents,
+    put_cells,
+    row_files,
+    write_growing,
+    write_many_units,
+    write_random,
+)
 from penstock import _core
 from penstock.executors import PartFailed
 from penstock.experiment.pack import pack_part
@@ -34,11 +39,7 @@ def left_over(folder: Path) -> list[str]:
 
 @pytest.fixture(scope="module")
 def cells(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """3,000 cells in 31 fetch units."""
-    folder = tmp_path_factory.mktemp("parts")
-    index = [f"cell{i}" for i in range(3_000)]
-    obs = pd.DataFrame({"group": np.arange(3_000) % 5}, index=index)
-    return write_small_tiles(folder / "cells", 3_000, 200, obs=obs, per_cell=40)
+    return write_many_units(tmp_path_factory.mktemp("parts"))
 
 
 @pytest.mark.parametrize("seed", range(8))

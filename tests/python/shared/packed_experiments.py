@@ -13,6 +13,7 @@ import pandas as pd
 import penstock as ps
 import pytest
 import scipy.sparse as sp
+from conftest import write_small_tiles
 
 tiledbsoma = pytest.importorskip("tiledbsoma")
 pa = pytest.importorskip("pyarrow")
@@ -180,3 +181,10 @@ def write_growing(path: Path) -> Path:
         )
     put_cells(path, np.arange(3_000))
     return path
+
+
+def write_many_units(folder: Path) -> Path:
+    """3,000 cells in 31 fetch units, in five groups."""
+    index = [f"cell{i}" for i in range(3_000)]
+    obs = pd.DataFrame({"group": np.arange(3_000) % 5}, index=index)
+    return write_small_tiles(folder / "cells", 3_000, 200, obs=obs, per_cell=40)
