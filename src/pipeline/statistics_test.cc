@@ -3,8 +3,9 @@
 #include <penstock/statistics.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
-#include <cstring>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <random>
@@ -198,7 +199,9 @@ TEST(StatisticsPass, IsTheSameForAnyThreadsBudgetAndPatience) {
 
 /// Of bits, so that NaN is itself.
 bool same_bits(const std::vector<double>& a, const std::vector<double>& b) {
-  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(double)) == 0;
+  return std::ranges::equal(a, b, [](double x, double y) {
+    return std::bit_cast<uint64_t>(x) == std::bit_cast<uint64_t>(y);
+  });
 }
 
 TEST(StatisticsSum, PassesOverChunksGiveTheBitsOfOnePass) {
