@@ -26,6 +26,13 @@ import newer_anndata
 
 newer_anndata.let_tiledbsoma_write_it()
 
+from bucket_packs import (  # noqa: E402,F401  fixtures
+    bucket_server,
+    many_units,
+    no_credentials,
+    place,
+    scratch,
+)
 from file_times import (  # noqa: E402,F401  hooks of pytest
     pytest_collection_modifyitems,
     pytest_runtest_logreport,
