@@ -15,7 +15,7 @@ from penstock.errors import InvalidArgument
 
 from .exports.cells import Cells
 from .exports.kept import kept_export
-from .loopback_s3 import BUCKET, bytes_sent
+from .loopback_s3 import BUCKET, sent
 from .measuring.measurement import Measurement
 from .reports.comparison import contestants, ratio_line, table
 
@@ -69,11 +69,11 @@ def on_disk_and_in_s3(
 
 def counting_bytes_sent(endpoint: str) -> Callable[[Measurement, dict[str, Any]], None]:
     """Return a callback for `sweep.run` that sets bytes read to bytes from the network."""
-    before = bytes_sent(endpoint)
+    before = sent(endpoint).bytes
 
     def note(each: Measurement, row: dict[str, Any]) -> None:
         nonlocal before
-        after = bytes_sent(endpoint)
+        after = sent(endpoint).bytes
         if each.request.work.endpoint is not None and row["status"] in ("ok", "wrong"):
             row["bytes_read"], row["disk_bytes_read"] = after - before, None
         before = after

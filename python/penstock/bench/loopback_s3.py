@@ -20,6 +20,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from email.utils import formatdate
 from pathlib import Path
+from typing import NamedTuple
 from urllib.parse import parse_qs, unquote, urlsplit
 from xml.sax.saxutils import escape
 
@@ -32,7 +33,7 @@ _PIECE = 1 << 16
 _LEAST_PIECE = 1 << 10
 _PIECE_SECONDS = 0.05  # at most per piece at a low bandwidth, so that clients do not time out
 _MOST_KEYS = 1000
-_SENT = "-/sent"  # not a key of the bucket: the bytes of all bodies sent
+_SENT = "-/sent"  # not a key of the bucket: bytes of all bodies sent, and answered requests
 
 
 @contextmanager
@@ -62,13 +63,20 @@ def served(folder: Path, latency: float, bandwidth: float | None, below: str = "
             server.terminate()
 
 
-def bytes_sent(endpoint: str) -> int:
-    """Return the bytes of the bodies that the server has sent since its start."""
+class Sent(NamedTuple):
+    """What the server has sent since its start."""
+
+    bytes: int  #: of bodies
+    requests: int  #: that were answered
+
+
+def sent(endpoint: str) -> Sent:
+    """Return what the server has sent since its start."""
     import urllib.request
 
     here = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     with here.open(f"{endpoint}/{BUCKET}/{_SENT}", timeout=60) as answer:
-        return int(answer.read())
+        return Sent(*map(int, answer.read().split()))
 
 
 @dataclass(frozen=True)
@@ -94,7 +102,7 @@ class _Server:
         self._root, self._latency, self._bandwidth = root, latency, bandwidth
         self._below = (root / below).resolve()
         self._free = 0.0  # when the network has sent all requested bytes
-        self._sent = 0
+        self._sent = self._answered = 0
         self._piece = _PIECE
         if bandwidth is not None:
             self._piece = min(_PIECE, max(_LEAST_PIECE, int(bandwidth * _PIECE_SECONDS)))
@@ -106,12 +114,13 @@ class _Server:
                 head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
                 request = _Request.parse(head)
                 if request.key == _SENT:  # not in the bucket: no latency, no bandwidth limit
-                    body = str(self._sent).encode()
+                    body = f"{self._sent} {self._answered}".encode()
                     writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(body))
                     writer.write(body)
                     await writer.drain()
                     continue
                 await asyncio.sleep(self._latency)
+                self._answered += 1
                 await self._answer(request, writer)
         except (asyncio.IncompleteReadError, asyncio.CancelledError, ConnectionError):
             pass

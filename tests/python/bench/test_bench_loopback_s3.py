@@ -11,7 +11,7 @@ boto3 = pytest.importorskip("boto3")
 from botocore import UNSIGNED  # noqa: E402
 from botocore.config import Config  # noqa: E402
 from botocore.exceptions import ClientError  # noqa: E402
-from penstock.bench.loopback_s3 import BUCKET, bytes_sent, served  # noqa: E402
+from penstock.bench.loopback_s3 import BUCKET, sent, served  # noqa: E402
 
 
 def client(endpoint: str):
@@ -74,9 +74,11 @@ def test_objects_and_ranges(folder: Path) -> None:
             s3.get_object(Bucket=BUCKET, Key="a/top", Range="bytes=256000-256001")
         with pytest.raises(ClientError, match="MethodNotAllowed"):
             s3.put_object(Bucket=BUCKET, Key="new", Body=b"x")
-        before = bytes_sent(endpoint)
+        before = sent(endpoint)
         s3.get_object(Bucket=BUCKET, Key="a/top")["Body"].read()
-        assert 0 <= bytes_sent(endpoint) - before - len(body) < 100
+        after = sent(endpoint)
+        assert 0 <= after.bytes - before.bytes - len(body) < 100
+        assert after.requests == before.requests + 1
 
 
 def test_no_answer_is_sooner_than_latency_and_bandwidth_allow(folder: Path) -> None:
