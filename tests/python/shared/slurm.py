@@ -8,7 +8,7 @@ import shutil
 import socket
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -66,9 +66,16 @@ def _configuration(folder: Path, ports: list[int]) -> str:
     return "\n".join(lines) + "\n"
 
 
+#: Folders that a node has elsewhere: (what, where).
+Mounts = Sequence[tuple[Path, Path]]
+
+
 @contextmanager
-def two_nodes(folder: Path) -> Iterator[dict[str, str]]:
-    """Yield the environment in which srun and sbatch use this Slurm. `folder` must be short and empty."""
+def two_nodes(folder: Path, mounts: tuple[Mounts, Mounts] = ((), ())) -> Iterator[dict[str, str]]:
+    """Yield the environment in which srun and sbatch use this Slurm. `folder` must be short and empty.
+
+    Each node has process numbers of its own, which begin with 1, and what is mounted for it.
+    """
     for name in ("state", *(f"spool-{node}" for node in NODES)):
         (folder / name).mkdir()
     # Rendezvous go to a node by its name, which only the nodes need to resolve.
@@ -76,14 +83,12 @@ def two_nodes(folder: Path) -> Iterator[dict[str, str]]:
     hosts.write_text(
         Path("/etc/hosts").read_text() + "".join(f"\n127.0.0.1 {node}" for node in NODES) + "\n"
     )
-    within = [
-        "unshare",
-        "--mount",
-        "sh",
-        "-c",
-        'mount --bind "$0" /etc/hosts && exec "$@"',
-        str(hosts),
-    ]
+    nodes = [
+        ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-c",
+         " && ".join(f"mount --bind {what} {where}" for what, where in [(hosts, "/etc/hosts"), *own])
+         + ' && exec "$0" "$@"', "slurmd", "-D", "-N", node, "-f", str(folder / "slurm.conf")]
+        for node, own in zip(NODES, mounts, strict=True)
+    ]  # fmt: skip
     key = folder / "munge.key"
     key.write_bytes(secrets.token_bytes(128))
     key.chmod(0o400)
@@ -100,7 +105,7 @@ def two_nodes(folder: Path) -> Iterator[dict[str, str]]:
             f"--log-file={folder}/munged.log", f"--seed-file={folder}/munged.seed",
         ],
         ["slurmctld", "-D", "-f", str(configuration)],
-        *([*within, "slurmd", "-D", "-N", node, "-f", str(configuration)] for node in NODES),
+        *nodes,
     ]  # fmt: skip
     started: list[subprocess.Popen[bytes]] = []
     try:
