@@ -41,10 +41,14 @@ def run(*arguments: object, script: str = "mpi_script.py") -> subprocess.Complet
     return subprocess.CompletedProcess(command, job.returncode, out, errors)
 
 
-def test_rows_by_mpi(pbmc3k: Oracle) -> None:
+def test_rows_and_statistics_by_mpi(pbmc3k: Oracle) -> None:
+    """The bits of one process."""
     done = run(pbmc3k.path)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.split("\n")[:2] == ["workers 2", f"same True {pbmc3k.X.shape[0]}"]
+    cells = pbmc3k.X.shape[0]
+    assert done.stdout.splitlines() == [
+        "workers 2", f"same True {cells}", f"same statistics of {cells}",
+    ]  # fmt: skip
 
 
 def test_a_killed_worker_ends_the_job(pbmc3k: Oracle) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import part_functions as functions
 import penstock as ps
 import pytest
@@ -17,6 +18,7 @@ from packed_experiments import contents
 from penstock.base.missing_package import MissingPackage
 from penstock.executors import PartFailed, RayExecutor
 from penstock.executors.parts import Part, results
+from penstock.genes import chunks
 
 
 def test_without_ray(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -66,6 +68,19 @@ def test_rows_on_ray(executor: RayExecutor, pbmc3k: Oracle) -> None:
 
     rows = ps.map_batches(totals, ds, executor=executor)
     np.testing.assert_array_equal(rows.values, ps.map_batches(totals, ds).values)
+
+
+def test_statistics_on_ray(
+    executor: RayExecutor, pbmc3k: Oracle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The bits of one process, also when a worker is killed: Ray runs its part again."""
+    monkeypatch.setattr(chunks, "CHUNK_CELLS", 500)
+    ds = ps.Dataset(pbmc3k.path)
+    killing = Calling(executor, functions.killed_once, str(tmp_path / "killed"))
+    found = ps.gene_statistics(ds, group_by="cell_type", executor=killing)
+    assert (tmp_path / "killed").exists(), "a worker was killed"
+    alone = ps.gene_statistics(ds, group_by="cell_type")
+    pd.testing.assert_frame_equal(found, alone, check_exact=True)
 
 
 def test_a_pack_on_ray(executor: RayExecutor, tmp_path: Path) -> None:
