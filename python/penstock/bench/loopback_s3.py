@@ -64,7 +64,7 @@ def served(folder: Path, latency: float, bandwidth: float | None, below: str = "
 
 
 class Sent(NamedTuple):
-    """What the server has sent since its start."""
+    """Counts of the server since its start."""
 
     bytes: int  #: of bodies
     requests: int  #: that were answered
