@@ -79,6 +79,7 @@ test: test-cpp test-install test-asan test-fuzz test-tsan test-python
 # Before an issue is called resolved. Versions other than .venv's run what `make test` runs. The seed of C++ tests is
 # the day's, and a failure prints it. .ci/run does `test` and `check` without clang-tidy on every change.
 test-all: export PENSTOCK_TEST_SEED ?= $(shell date -u +%Y%m%d)
+test-all test-long sanitize: export PENSTOCK_TEST_FULL = 1
 test-all: check docs test test-scalar test-peers test-peer-suites test-long
 	$(MAKE) test-oldest
 	for python in $(NEWER_PYTHONS); do $(MAKE) test-newest PYTHON=$$python; done

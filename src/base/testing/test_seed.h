@@ -37,6 +37,21 @@ inline uint64_t test_seed_variable() {
   return number;
 }
 
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+inline constexpr bool kIsSanitized = true;
+#elif defined(__has_feature)
+inline constexpr bool kIsSanitized =
+    __has_feature(address_sanitizer) || __has_feature(thread_sanitizer);
+#else
+inline constexpr bool kIsSanitized = false;
+#endif
+
+/// How many random cases a long test has: `full`, and a quarter of that under a sanitizer. `make
+/// test-all` sets PENSTOCK_TEST_FULL, and all builds have all cases.
+inline uint64_t test_rounds(uint64_t full) {
+  return kIsSanitized && std::getenv("PENSTOCK_TEST_FULL") == nullptr ? full / 4 : full;
+}
+
 class TestSeed {
  public:
   explicit TestSeed(uint64_t own, const char* file = __builtin_FILE(), int line = __builtin_LINE())

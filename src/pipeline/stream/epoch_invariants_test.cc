@@ -24,8 +24,6 @@ using testing::least_budget;
 using testing::read_epoch;
 using testing::tiny_case;
 
-constexpr uint64_t kShapes = 3000;
-
 using VisitPlace = std::tuple<uint32_t, uint32_t, uint32_t>;
 
 struct Planned {
@@ -86,7 +84,8 @@ void expect_ranks_share(Case test, uint64_t seed) {
 }
 
 TEST(EpochInvariants, OfThousandsOfShapes) {
-  for (uint64_t number = 1; number <= kShapes; ++number) {
+  const uint64_t shapes = test_rounds(3000);
+  for (uint64_t number = 1; number <= shapes; ++number) {
     const TestSeed seed(number);
     Case test = tiny_case(seed);
     const uint64_t least = least_budget(test);

@@ -61,8 +61,9 @@ uint64_t budget_for_packed_rows(const Case& test) {
 }
 
 TEST(KeptEpochs, HaveTheOrderAndValuesOfEpochsWithoutThem) {
+  const uint64_t rounds = test_rounds(400);
   uint64_t epochs = 0, from_memory = 0, partly = 0;
-  for (uint64_t seed = 0; seed < 400; ++seed) {
+  for (uint64_t seed = 0; seed < rounds; ++seed) {
     const TestSeed own(seed);
     Case test = testing::tiny_case(own);
     std::mt19937_64 random(own);
@@ -92,8 +93,9 @@ TEST(KeptEpochs, HaveTheOrderAndValuesOfEpochsWithoutThem) {
 }
 
 TEST(KeptEpochs, KeepRowsBitPackedThatDoNotFitAsTheyAre) {
-  int from_memory = 0;
-  for (uint64_t seed = 0; seed < 12; ++seed) {
+  const uint64_t rounds = test_rounds(12);
+  uint64_t from_memory = 0;
+  for (uint64_t seed = 0; seed < rounds; ++seed) {
     const TestSeed own(seed);
     std::mt19937_64 random(own);
     Case test = large_case(own, random);
@@ -116,12 +118,13 @@ TEST(KeptEpochs, KeepRowsBitPackedThatDoNotFitAsTheyAre) {
       EXPECT_LE(kept->bytes(), options.memory_budget);
     }
   }
-  EXPECT_GT(from_memory, 12);  // of 24 later epochs
+  EXPECT_GT(from_memory, rounds);  // of twice as many later epochs
 }
 
 TEST(KeptEpochs, KeepAPartOfWhatDoesNotFit) {
+  const uint64_t rounds = test_rounds(30);
   uint64_t divided = 0, in_part = 0;
-  for (uint64_t seed = 0; seed < 30; ++seed) {
+  for (uint64_t seed = 0; seed < rounds; ++seed) {
     const TestSeed own(seed);
     std::mt19937_64 random(own);
     Case test = large_case(own, random);
@@ -149,16 +152,17 @@ TEST(KeptEpochs, KeepAPartOfWhatDoesNotFit) {
       in_part += stats.kept_units < stats.units ? 1 : 0;
     }
   }
-  EXPECT_GT(divided, 10U);
+  EXPECT_GT(divided, rounds / 3);
   EXPECT_GT(in_part, 2 * divided);
-  std::printf("%lu of 30 cases keep a part\n", divided);
+  std::printf("%lu of %lu cases keep a part\n", divided, rounds);
 }
 
 // An epoch visits large units in parts, so parts of all units would be kept if rows were kept as
 // they come, and hardly a visit would find all of its rows.
 TEST(KeptEpochs, KeepWholeUnitsIfNotAllFit) {
+  const uint64_t rounds = test_rounds(4);
   double all_rows = 0, all_visits = 0;
-  for (uint64_t seed = 0; seed < 4; ++seed) {
+  for (uint64_t seed = 0; seed < rounds; ++seed) {
     const TestSeed own(seed);
     MemoryMatrixOptions shape;
     shape.rows = 60'000;
@@ -192,8 +196,9 @@ TEST(KeptEpochs, KeepWholeUnitsIfNotAllFit) {
 
 // Splits, other genes, other layouts: loaders of one matrix that come and go with one KeptRows.
 TEST(KeptEpochs, AreSharedByLoadersOfOtherCellsGenesAndBatches) {
+  const uint64_t rounds = test_rounds(60);
   uint64_t from_memory = 0, loaders = 0;
-  for (uint64_t seed = 0; seed < 60; ++seed) {
+  for (uint64_t seed = 0; seed < rounds; ++seed) {
     const TestSeed own(seed);
     const Case first = testing::tiny_case(own);
     std::mt19937_64 random(own);
@@ -234,8 +239,9 @@ TEST(KeptEpochs, AreSharedByLoadersOfOtherCellsGenesAndBatches) {
 
 // Also in an order by units; what is kept stays for the loader with all genes.
 TEST(KeptEpochs, OfFewerGenesReadNothing) {
+  const uint64_t rounds = test_rounds(20);
   uint64_t packed = 0, by_units = 0;
-  for (uint64_t seed = 0; seed < 20; ++seed) {
+  for (uint64_t seed = 0; seed < rounds; ++seed) {
     const TestSeed own(seed);
     std::mt19937_64 random(own);
     Case all = large_case(own, random);
@@ -271,13 +277,14 @@ TEST(KeptEpochs, OfFewerGenesReadNothing) {
     by_units += global ? 0 : 1;
   }
   EXPECT_GT(packed, 0U);
-  EXPECT_GT(by_units, 8U);
+  EXPECT_GT(by_units, rounds * 2 / 5);
 }
 
 // Other genes than those that are kept, or too little memory beside those.
 TEST(KeptEpochs, SayAllKeptOnlyIfNothingIsRead) {
+  const uint64_t rounds = test_rounds(20);
   uint64_t dropped = 0, used = 0;
-  for (uint64_t seed = 0; seed < 20; ++seed) {
+  for (uint64_t seed = 0; seed < rounds; ++seed) {
     const TestSeed own(seed);
     std::mt19937_64 random(own);
     Case all = large_case(own, random);
@@ -302,14 +309,15 @@ TEST(KeptEpochs, SayAllKeptOnlyIfNothingIsRead) {
     used += stats.all_kept ? 1 : 0;
     dropped += stats.all_kept ? 0 : 1;
   }
-  EXPECT_GT(used, 2U);
-  EXPECT_GT(dropped, 2U);
+  EXPECT_GT(used, rounds / 8);
+  EXPECT_GT(dropped, rounds / 8);
 }
 
 // A loader of some rows keeps them wide, since they fit. All rows fit only bit-packed.
 TEST(KeptEpochs, ArePackedAnewIfWideRowsLeaveNoRoom) {
+  const uint64_t rounds = test_rounds(8);
   uint64_t wide = 0;
-  for (uint64_t seed = 0; seed < 8; ++seed) {
+  for (uint64_t seed = 0; seed < rounds; ++seed) {
     const TestSeed own(seed);
     std::mt19937_64 random(own);
     Case all = large_case(own, random);
@@ -343,7 +351,7 @@ TEST(KeptEpochs, ArePackedAnewIfWideRowsLeaveNoRoom) {
     EXPECT_LE(stats.bytes_read, of_fresh.bytes_read + of_fresh.bytes_read / 8);
     EXPECT_LE(stats.spilled_bytes, of_fresh.spilled_bytes);
   }
-  EXPECT_GT(wide, 4U);
+  EXPECT_GT(wide, rounds / 2);
 }
 
 TEST(KeptEpochs, LoseNothingToAnError) {
