@@ -140,7 +140,7 @@ def _losing(part: Part, executor: Executor) -> Iterator[None]:
         said = str(error).strip().splitlines()
         raise PartFailed(
             f"{type(executor).__name__} lost {part.name}: {type(error).__name__}"
-            + (f": {said[0]}" if said else "")
+            + (f": {said[0].rstrip('.')}" if said else "")
             + ". The same call again runs it again; if the executor broke, with a new one"
         ) from error
 

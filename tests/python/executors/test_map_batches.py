@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import multiprocessing
+import signal
+import subprocess
+import sys
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -153,6 +156,44 @@ def test_a_killed_worker_and_the_call_again(pbmc3k: Oracle, tmp_path: Path) -> N
     with ProcessPoolExecutor(2, context) as executor:
         rows = ps.map_batches(function, ds, executor=executor, out=tmp_path / "rows.npy")
     assert np.asarray(rows).tolist() == list(range(ds.n_obs))
+
+
+CALLER = """
+import sys, time
+import penstock as ps
+from penstock.inference import parts
+
+parts._PART_BYTES = 1 << 20
+
+def slow(X, obs):
+    if obs["soma_joinid"][0] >= 2000:
+        print("here", flush=True)
+        time.sleep(600)
+    return X[:, :1000]
+
+ps.map_batches(slow, ps.Dataset(sys.argv[1], batch_size=50), out=sys.argv[2])
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "files"),
+    [("rows.npy", {"rows.npy", "rows.joinids.npy"}), ("rows.zarr", {"rows.zarr"})],
+)
+def test_the_caller_is_killed(pbmc3k: Oracle, tmp_path: Path, name: str, files: set[str]) -> None:
+    """In the midst of writing. There is no file, and the same call then writes all of it."""
+    out = tmp_path / name
+    command = [sys.executable, "-c", CALLER, str(pbmc3k.path), str(out)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as caller:
+        assert caller.stdout is not None
+        assert caller.stdout.readline() == "here\n"
+        caller.kill()
+    assert caller.returncode == -signal.SIGKILL
+    left = sum(path.stat().st_size for path in tmp_path.rglob("*") if path.is_file())
+    assert left > 1 << 20, "rows had been written"
+    assert not out.exists()
+    rows = ps.map_batches(lambda X, obs: X[:, :1000], ps.Dataset(pbmc3k.path), out=out)
+    np.testing.assert_array_equal(np.asarray(rows), pbmc3k.X[:, :1000].toarray())
+    assert {path.name for path in tmp_path.iterdir()} == files
 
 
 def test_forked_workers_do_not_wait_for_threads_of_torch(pbmc3k: Oracle) -> None:
