@@ -17,6 +17,8 @@ from penstock.errors import InvalidArgument, PenstockError
 
 #: Parts that are handed out at a time: more than most clusters have workers.
 AT_ONCE = 64
+#: Bytes of those parts, with their arguments and results.
+_BYTES = 512 << 20
 
 
 class PartFailed(PenstockError, RuntimeError):
@@ -65,6 +67,11 @@ def checked_executor(executor: Any) -> Executor:
             "penstock.executors.RayExecutor()"
         )
     return executor  # type: ignore[no-any-return]
+
+
+def fitting(part_bytes: int, most: int = AT_ONCE) -> int:
+    """Return how many parts to hand out at a time, each with so many bytes of arguments and result."""
+    return max(2, min(most, _BYTES // max(1, part_bytes)))
 
 
 def results(

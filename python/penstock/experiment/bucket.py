@@ -106,7 +106,10 @@ class Bucket:
         if self.scheme != "s3":
             try:
                 return stores.from_url(self.address, config=self._options)
-            except Exception as error:  # its text may show a value
+            except BaseException as error:  # a panic of Rust is no Exception
+                if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
+                    raise
+                # Its text may show a value.
                 raise InvalidArgument(
                     f"obstore does not take these options for {self.address}: "
                     f"{', '.join(self._options) or 'none'} ({type(error).__name__})"

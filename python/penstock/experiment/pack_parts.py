@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,7 +11,7 @@ from penstock import _core
 from penstock.base.text import count as text_count
 from penstock.base.validation import checked_int
 from penstock.errors import InvalidArgument, Unsupported
-from penstock.executors.parts import Executor, Part, results
+from penstock.executors.parts import Executor, Part, fitting, results
 
 from .anndata_source import AnnDataExperiment
 from .pack_job import PackJob, PackProgress, run_packer
@@ -80,7 +81,9 @@ def run_parts(
         Part(f"part {number + 1} of {parts} of {job.path}", (job, number, parts))
         for number in range(parts)
     ]
-    for _, part_rows in results(executor, function, given, at_once=max(1, parts)):
+    # A choice of cells can be megabytes.
+    at_once = fitting(len(pickle.dumps(job)), most=parts)
+    for _, part_rows in results(executor, function, given, at_once):
         done, kept, written = (a + b for a, b in zip((done, kept, written), part_rows, strict=True))
         if progress is not None:
             progress(PartsProgress(done, now.rows_total, kept, written))

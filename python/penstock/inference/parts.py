@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from penstock.errors import Internal
-from penstock.executors.parts import AT_ONCE, Executor, Part, results
+from penstock.executors.parts import AT_ONCE, Executor, Part, fitting, results
 
 _lock = threading.RLock()
 
@@ -32,18 +32,22 @@ def one_in_a_process() -> AbstractContextManager[Any]:
     return _lock
 
 
-#: Most bytes of rows in a part, and of parts that are under way.
+#: Most bytes of rows in a part, if its call has no more.
 _PART_BYTES = 8 << 20
-_BYTES = 512 << 20
+#: Bytes of a call that take about as long to send as a cell takes to read.
+_CELL_BYTES = 4096
 
 
 class Parts:
     """Ranges of cells of about equal size, which begin where batches begin.
 
+    The larger the call, the fewer they are: each part is sent with it.
+
     Parameters
     ----------
     call : tuple
-        Arguments of the function of a part after the first and the last cell; they pickle.
+        Arguments of the function of a part after the first and the last cell. They pickle; what is large, such as a
+        model, is bytes.
     cells, batch_size : int
         Cells in all, and in a batch.
     row_bytes : int
@@ -56,9 +60,11 @@ class Parts:
         self, call: tuple[Any, ...], cells: int, batch_size: int, row_bytes: int, begin: int = 0
     ) -> None:
         batches = -(-(cells - begin) // batch_size)
-        most = _PART_BYTES // max(1, row_bytes * batch_size)
-        self.step = batch_size * max(1, min(-(-batches // AT_ONCE), most))
-        self.at_once = max(2, min(AT_ONCE, _BYTES // max(1, self.step * row_bytes)))
+        call_bytes = sum(len(each) for each in call if isinstance(each, bytes))
+        least = call_bytes // (_CELL_BYTES * batch_size)
+        most = max(_PART_BYTES, call_bytes) // max(1, row_bytes * batch_size)
+        self.step = batch_size * max(1, min(max(-(-batches // AT_ONCE), least), most))
+        self.at_once = fitting(call_bytes + self.step * row_bytes)
         self._call = call
         self._cells = cells
         self._begin = begin

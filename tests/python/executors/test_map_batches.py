@@ -81,17 +81,30 @@ def test_the_same_bits_for_any_number_of_parts(
 
 @pytest.mark.parametrize("cells", [1, 99, 100, 101, 5000])
 @pytest.mark.parametrize("row_bytes", [1, 500, 10**6, 10**9])
-def test_parts_hold_every_cell_once_and_little_memory(cells: int, row_bytes: int) -> None:
+@pytest.mark.parametrize("call_bytes", [0, 10**6, 10**8])
+def test_parts_hold_every_cell_once_and_little_memory(
+    cells: int, row_bytes: int, call_bytes: int
+) -> None:
     from penstock.inference.parts import Parts
 
-    parts = Parts((), cells, 100, row_bytes)
-    ranges = [part.arguments for part in parts]
+    parts = Parts((bytes(call_bytes), 3), cells, 100, row_bytes)
+    ranges = [part.arguments[:2] for part in parts]
     assert [first for first, _ in ranges] == [0, *(end for _, end in ranges[:-1])]
     assert ranges[-1][1] == cells
     assert all(first % 100 == 0 for first, _ in ranges)
     most = max(end - first for first, end in ranges) * row_bytes
-    assert most <= max(8 << 20, 100 * row_bytes)
-    assert parts.at_once * most <= max(512 << 20, 2 * most)
+    assert most <= max(8 << 20, call_bytes, 100 * row_bytes)
+    assert parts.at_once * (most + call_bytes) <= max(512 << 20, 2 * (most + call_bytes))
+
+
+def test_a_large_model_is_sent_seldom() -> None:
+    """No more bytes of it than of the cells, in all; in a batch at least once."""
+    from penstock.inference.parts import Parts
+
+    for cells, model, most in ((10**6, 40 << 20, 98), (10**6, 1 << 10, 64), (10_000, 100 << 20, 1)):
+        assert len(list(Parts((bytes(model),), cells, 128, 40))) <= most
+    wide = list(Parts((bytes(100 << 20),), 10_000, 128, 80_000))
+    assert len(wide) <= 9, "a part has about as many bytes of rows as of the model"
 
 
 @pytest.mark.parametrize("name", ["rows.npy", "rows.zarr"])
@@ -273,7 +286,7 @@ def test_wide_rows_take_little_memory(pbmc3k: Oracle, monkeypatch: pytest.Monkey
     from penstock.inference import parts
 
     monkeypatch.setattr(parts, "_PART_BYTES", 1 << 20)
-    monkeypatch.setattr(parts, "_BYTES", 4 << 20)
+    monkeypatch.setattr("penstock.executors.parts._BYTES", 4 << 20)
     seen: list[int] = []
 
     class Noting(Here):

@@ -207,6 +207,7 @@ def test_wrong_arguments(many_units: Path, place: Place, tmp_path: Path) -> None
     with pytest.raises(ps.InvalidArgument, match="scratch must be a folder that is there"):
         ps.pack(many_units, place.address, **to, scratch=tmp_path / "nowhere")
     for options in (
+        {"account_name": "hidden", "allow_http": True},  # a panic of Rust
         {"use_emulator": "hidden"},
         {"nothing": "hidden"},
         {"token": ["hidden"]},
