@@ -85,8 +85,10 @@ for name in bzip2 croaring libdeflate lz4 nlohmann-json openssl pugixml zlib zst
   # In the background, where `set -e` holds in spite of the `||`.
   "build_${name//-/_}" "$folder" >"$prefix/$name.log" 2>&1 &
   wait $! || { tail -n 30 "$prefix/$name.log" >&2; echo "$name does not build" >&2; exit 1; }
-  for licence in LICENSE LICENSE.md LICENSE.txt LICENSE.MIT COPYING; do
-    [ ! -f "$folder/$licence" ] || cp "$folder/$licence" "$prefix/licences/$name.$licence"
+  # LICENSE of lz4 refers to lib/LICENSE; COPYING of zstd is the GPL, the other choice beside its LICENSE.
+  for licence in LICENSE LICENSE.md LICENSE.txt LICENSE.MIT lib/LICENSE COPYING; do
+    [ ! -f "$folder/$licence" ] || [ "$name.$licence" = zstd.COPYING ] ||
+      cp "$folder/$licence" "$prefix/licences/$name.${licence//\//-}"
   done
   rm -rf "$folder"
   echo "$key" >"$prefix/$name.built"

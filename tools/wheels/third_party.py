@@ -24,12 +24,12 @@ def main(sources: pathlib.Path, licences: pathlib.Path) -> None:
             found = sorted(licences.glob(f"{name}.*"))
             parts[f"{name} {version}"] = [file.read_text(errors="replace") for file in found]
     parts[f"nanobind {importlib.metadata.version('nanobind')}"] = texts_of_package("nanobind")
-    zig = pathlib.Path(ziglang.__file__).parent / "lib"
-    for name in ("libcxx", "libcxxabi", "libunwind", "compiler_rt"):
-        found = sorted((zig / name).glob("LICENSE*"))
-        if found:
-            key = f"{name} of zig {importlib.metadata.version('ziglang')}"
-            parts[key] = [file.read_text() for file in found]
+    zig = pathlib.Path(ziglang.__file__).parent
+    # The licence of compiler_rt is zig's own.
+    folders = {name: zig / "lib" / name for name in ("libcxx", "libcxxabi", "libunwind")}
+    for name, folder in {**folders, "compiler_rt": zig}.items():
+        key = f"{name} of zig {importlib.metadata.version('ziglang')}"
+        parts[key] = [file.read_text() for file in sorted(folder.glob("LICENSE*"))]
     missing = [name for name, texts in parts.items() if not texts]
     if missing:
         sys.exit(f"no licence is found of {', '.join(missing)}")
