@@ -10,7 +10,9 @@ from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPool
 from pathlib import Path
 from typing import Any
 
+import engines
 import numpy as np
+import part_functions
 import penstock as ps
 import pytest
 import torch
@@ -151,8 +153,9 @@ def test_no_cells(pbmc3k: Oracle) -> None:
         ps.map_batches(fails, ps.Dataset(pbmc3k.path, obs_query="n_counts > 1000000000"))
 
 
-def test_a_killed_worker_and_the_call_again(pbmc3k: Oracle, tmp_path: Path) -> None:
-    import part_functions
+@pytest.mark.parametrize("kind", ["processes", "loky", "dask"])
+def test_a_killed_worker_and_the_call_again(kind: str, pbmc3k: Oracle, tmp_path: Path) -> None:
+    """Dask runs its part again; the others lose it, and the same call completes on a new pool."""
 
     ds = ps.Dataset(pbmc3k.path, batch_size=50)
 
@@ -161,13 +164,14 @@ def test_a_killed_worker_and_the_call_again(pbmc3k: Oracle, tmp_path: Path) -> N
         part_functions.killing(folder, first, 1000)
         return obs["soma_joinid"]
 
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(2, context) as executor, pytest.raises(PartFailed, match="lost cells"):
-        ps.map_batches(function, ds, executor=executor, out=tmp_path / "rows.npy")
-    assert (tmp_path / "killed").exists()
-    assert not list(tmp_path.glob("rows*"))
-    with ProcessPoolExecutor(2, context) as executor:
+    if kind != "dask":
+        with engines.made(kind) as executor, pytest.raises(PartFailed, match="lost cells"):
+            ps.map_batches(function, ds, executor=executor, out=tmp_path / "rows.npy")
+        assert (tmp_path / "killed").exists()
+        assert not list(tmp_path.glob("rows*"))
+    with engines.made(kind) as executor:
         rows = ps.map_batches(function, ds, executor=executor, out=tmp_path / "rows.npy")
+    assert (tmp_path / "killed").exists()
     assert np.asarray(rows).tolist() == list(range(ds.n_obs))
 
 

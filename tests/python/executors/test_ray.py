@@ -60,13 +60,16 @@ def test_parts_on_ray(executor: RayExecutor, tmp_path: Path) -> None:
         list(results(executor, functions.always_killing, parts(1)))
 
 
-def test_rows_on_ray(executor: RayExecutor, pbmc3k: Oracle) -> None:
+def test_rows_on_ray(executor: RayExecutor, pbmc3k: Oracle, tmp_path: Path) -> None:
+    """Also when a worker is killed: Ray runs its part again."""
     ds = ps.Dataset(pbmc3k.path, batch_size=100)
 
     def totals(X: Any, obs: Any) -> Any:
         return X.sum(axis=1)
 
-    rows = ps.map_batches(totals, ds, executor=executor)
+    killing = Calling(executor, functions.killed_once, str(tmp_path / "killed"))
+    rows = ps.map_batches(totals, ds, executor=killing)
+    assert (tmp_path / "killed").exists(), "a worker was killed"
     np.testing.assert_array_equal(rows.values, ps.map_batches(totals, ds).values)
 
 

@@ -98,7 +98,7 @@ def test_a_killed_worker(
     monkeypatch.setattr(chunks, "CHUNK_CELLS", 500)
     ds = dataset(census_like.path, "genes")
     alone = ps.gene_statistics(ds)
-    for kind in ("processes", "dask"):
+    for kind in ("processes", "loky", "dask"):
         marker = tmp_path / kind
         with engines.made(kind) as executor:
             killing = engines.Calling(executor, part_functions.killed_once, str(marker))

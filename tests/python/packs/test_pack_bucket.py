@@ -58,14 +58,16 @@ def test_random_packs(seed: int, place: Place, scratch: Path, tmp_path: Path) ->
     assert place.objects() == before
 
 
-@pytest.mark.parametrize("kind", engines.KINDS)
+@pytest.mark.parametrize(
+    ("kind", "workers"), [("threads", 2), ("processes", 4), ("loky", 2), ("dask", 2)]
+)
 def test_on_an_executor(
-    kind: str, many_units: Path, place: Place, scratch: Path, tmp_path: Path
+    kind: str, workers: int, many_units: Path, place: Place, scratch: Path, tmp_path: Path
 ) -> None:
     options: dict[str, Any] = {"obs_query": "group != 3", "rows_per_file": 300}
     ps.pack(many_units, tmp_path / "whole.pack", **options)
     seen: list[int] = []
-    with engines.made(kind) as executor:
+    with engines.made(kind, workers) as executor:
         packed = ps.pack(
             many_units, place.address, **options, executor=executor, scratch=scratch,
             destination_options=place.options, progress=lambda now: seen.append(now.rows_done),

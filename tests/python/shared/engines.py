@@ -1,4 +1,4 @@
-"""Executors of two workers, of each engine that needs no cluster."""
+"""Executors of each engine that needs no cluster."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ KINDS = ["threads", "processes", "loky", "dask"]
 
 
 @contextmanager
-def made(kind: str) -> Iterator[Any]:
-    """An executor of two workers."""
+def made(kind: str, workers: int = 2) -> Iterator[Any]:
+    """An executor of so many workers."""
     if kind == "threads":
-        with ThreadPoolExecutor(2) as executor:
+        with ThreadPoolExecutor(workers) as executor:
             yield executor
     elif kind == "processes":
-        with ProcessPoolExecutor(2, multiprocessing.get_context("spawn")) as executor:
+        with ProcessPoolExecutor(workers, multiprocessing.get_context("spawn")) as executor:
             yield executor
     elif kind == "loky":
         from joblib.externals.loky import ProcessPoolExecutor as Loky
 
-        with Loky(2) as executor:
+        with Loky(workers) as executor:
             yield executor
     else:
         distributed = pytest.importorskip("distributed")
         with (
             distributed.LocalCluster(
-                n_workers=2, threads_per_worker=1, dashboard_address=None
+                n_workers=workers, threads_per_worker=1, dashboard_address=None
             ) as cluster,
             distributed.Client(cluster) as client,
         ):
