@@ -15,6 +15,7 @@
 # make test-newest, test-oldest  the Python tests on the newest and the oldest packages that pyproject.toml allows,
 #              each in a venv of its own: PYTHON=python3.13 WITH='pandas>=3' TESTS=tests/python/stores/test_tables.py
 # make test-peers  our Python tests of `penstock bench` beside the loaders it compares, each installed in build/bench/peers
+# make test-ray  our tests that need Ray, with one in build/ray
 # make test-scalar  the C++ tests of what has vector paths, without them
 # make wheels  wheels for Linux in build/wheels/dist, with all libraries inside: ARCHES="x86_64 aarch64"
 # make test-wheel  the Python tests with such a wheel in fresh environments, and bare Debian systems (needs root)
@@ -48,7 +49,7 @@ export CCACHE_NOHASHDIR := 1
 
 .PHONY: help demo demo-scvi docs test test-all test-long check bench bench-picture bench-tiledbsoma fuzz sanitize \
         system install test-cpp test-asan test-tsan test-scalar test-fuzz test-install test-python test-newest \
-        test-oldest test-peers test-peer-suites wheels test-wheel format stubs clean
+        test-oldest test-peers test-ray test-peer-suites wheels test-wheel format stubs clean
 
 help:
 	@sed -n '/^# make/s/^# //p' Makefile
@@ -80,7 +81,7 @@ test: test-cpp test-install test-asan test-fuzz test-tsan test-python
 # the day's, and a failure prints it. .ci/run does `test` and `check` without clang-tidy on every change.
 test-all: export PENSTOCK_TEST_SEED ?= $(shell date -u +%Y%m%d)
 test-all test-long sanitize: export PENSTOCK_TEST_FULL = 1
-test-all: check docs test test-scalar test-peers test-peer-suites test-long
+test-all: check docs test test-scalar test-peers test-ray test-peer-suites test-long
 	$(MAKE) test-oldest
 	for python in $(NEWER_PYTHONS); do $(MAKE) test-newest PYTHON=$$python; done
 	$(MAKE) fuzz FUZZ_SECONDS=60
@@ -211,6 +212,11 @@ test-peers: install
 	for peer in "$$PENSTOCK_BENCH_CACHE"/peers/*/; do \
 	  name=$$(basename "$$peer"); export "PENSTOCK_BENCH_PYTHON_$${name^^}=$${peer}bin/python"; done; \
 	$(PYTEST) $(PEER_TESTS)
+
+# Ray is no dependency; what it needs itself is in .venv.
+test-ray: install
+	[ -d build/ray ] || $(BIN)/python -m pip --disable-pip-version-check install --quiet --no-deps --target build/ray ray
+	PYTHONPATH=$(CURDIR)/build/ray $(PYTEST) tests/python/executors/test_ray.py tests/python/ranks/test_ray_job.py
 
 # The peers' own tests over penstock.compat (docs/compat.md), from your checkouts: PEER_TESTS_OF="A/tests B/tests".
 test-peer-suites: install
