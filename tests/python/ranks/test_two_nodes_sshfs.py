@@ -103,14 +103,9 @@ def test_what_the_nodes_share(nodes: Nodes) -> None:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
-class Dask(NamedTuple):
-    client: Any
-    pids: dict[str, int]  # by node
-
-
 @pytest.fixture
-def dask(nodes: Nodes, monkeypatch: pytest.MonkeyPatch) -> Iterator[Dask]:
-    """A worker of dask-jobqueue on each node."""
+def dask(nodes: Nodes, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """A client of dask-jobqueue, with a worker on each node."""
     on_ctrl_c = signal.getsignal(signal.SIGINT)
     jobqueue = pytest.importorskip("dask_jobqueue")
     signal.signal(signal.SIGINT, on_ctrl_c)  # whose import sets one that calls sys.exit
@@ -130,12 +125,12 @@ def dask(nodes: Nodes, monkeypatch: pytest.MonkeyPatch) -> Iterator[Dask]:
     ):  # fmt: skip
         jobs.scale(jobs=2)
         client.wait_for_workers(2, timeout=120)
-        found = client.run(lambda: (os.environ["SLURMD_NODENAME"], os.getpid()))
-        assert sorted(node for node, _ in found.values()) == ["s1", "s2"]
-        yield Dask(client, dict(found.values()))
+        found = client.run(lambda: os.environ["SLURMD_NODENAME"])
+        assert sorted(found.values()) == ["s1", "s2"]
+        yield client
 
 
-def test_a_pack_by_dask(nodes: Nodes, dask: Dask, tmp_path: Path) -> None:
+def test_a_pack_by_dask(nodes: Nodes, dask: Any, tmp_path: Path) -> None:
     """Also while a worker is killed: byte for byte the pack of one process."""
     source = write_small_tiles(nodes.shared / "cells", 3_000, 200, per_cell=40)
     pack, marker = nodes.shared / "dask.pack", nodes.shared / "killed"
@@ -145,7 +140,7 @@ def test_a_pack_by_dask(nodes: Nodes, dask: Dask, tmp_path: Path) -> None:
 
         def submit(self, function: Any, *arguments: Any) -> Any:
             call = (str(marker), f"{pack}.partial", function, arguments)
-            return dask.client.get_executor().submit(part_functions.killed_while_writing, *call)
+            return dask.get_executor().submit(part_functions.killed_while_writing, *call)
 
     ps.pack(source, pack, rows_per_file=100, executor=Killing())
     assert marker.exists(), "a worker was killed"
@@ -153,13 +148,30 @@ def test_a_pack_by_dask(nodes: Nodes, dask: Dask, tmp_path: Path) -> None:
     assert contents(pack) == contents(tmp_path / "whole.pack")
 
 
+#: Runs a command in a process whose number is 5000, and prints the number.
+AS_5000 = """
+import os, sys
+while True:
+    open("/proc/sys/kernel/ns_last_pid", "w").write("4999")
+    pid = os.fork()
+    if pid == 0 and os.getpid() == 5000:
+        print("process", os.getpid(), flush=True)
+        os.execvp(sys.argv[1], sys.argv[1:])
+    elif pid == 0:  # another process was begun in between
+        os._exit(77)
+    status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    if status != 77:
+        sys.exit(status)
+"""
+
+
 def test_a_pack_by_a_job_array(nodes: Nodes, tmp_path: Path) -> None:
-    """Each task of a step packs a part, and both pack the same one."""
+    """Each task of a step packs a part, and both pack the same one, in processes of the same number."""
     source = write_small_tiles(nodes.shared / "more", 3_000, 200, per_cell=40)
     pack = nodes.shared / "array.pack"
     command = ("penstock", "pack", source, pack, "--rows-per-file", "500")
-    said = on_both(nodes, *command, "--part", "1/2")
-    assert said.count("part 1 of 2 is done") == 2
+    said = on_both(nodes, sys.executable, "-c", AS_5000, *command, "--part", "1/2")
+    assert said.count("part 1 of 2 is done") == said.count("process 5000\n") == 2
     on_both(nodes, *command, "--part", "2/2")
     assert not pack.exists()
     done = subprocess.run(
@@ -170,11 +182,11 @@ def test_a_pack_by_a_job_array(nodes: Nodes, tmp_path: Path) -> None:
     assert contents(pack) == contents(tmp_path / "whole.pack")
 
 
-def test_statistics(nodes: Nodes, dask: Dask, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_statistics(nodes: Nodes, dask: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """The bits of one process."""
     monkeypatch.setattr(chunks, "CHUNK_CELLS", 500)
     ds = ps.Dataset(ps.example("census-like", folder=nodes.shared), threads=1)
-    executor = dask.client.get_executor()
+    executor = dask.get_executor()
     for found, alone in (
         (ps.gene_statistics(ds, group_by="cell_type", executor=executor), ps.gene_statistics(ds, group_by="cell_type")),
         (ps.cell_statistics(ds, executor=executor), ps.cell_statistics(ds)),
@@ -210,9 +222,7 @@ def trained(nodes: Nodes) -> Path:
     return nodes.shared / "model"
 
 
-def test_latents_of_a_model_that_both_nodes_trained(
-    nodes: Nodes, trained: Path, dask: Dask
-) -> None:
+def test_latents_of_a_model_that_both_nodes_trained(nodes: Nodes, trained: Path, dask: Any) -> None:
     """The bits of one process."""
     import penstock.scvi as pscvi
 
@@ -220,7 +230,7 @@ def test_latents_of_a_model_that_both_nodes_trained(
     data = pscvi.DataModule(cells, batch_key="dataset_id", dataset={"threads": 1})
     model = pscvi.load(trained, data)
     out = nodes.shared / "latent.zarr"
-    found = pscvi.latent(model, data, out=out, executor=dask.client.get_executor())
+    found = pscvi.latent(model, data, out=out, executor=dask.get_executor())
     alone = pscvi.latent(model, data, devices=1, accelerator="cpu")
     assert len(found) == 6_000
     np.testing.assert_array_equal(np.asarray(found), alone.values)
