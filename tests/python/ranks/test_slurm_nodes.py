@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-import signal
 import subprocess
 import sys
 import tempfile
@@ -20,7 +18,7 @@ import pytest
 import torch
 from conftest import write_small_tiles
 from penstock.executors import parts
-from slurm import missing_programs, two_nodes
+from slurm import dask_workers, missing_programs, two_nodes
 
 missing = missing_programs()
 pytestmark = pytest.mark.skipif(bool(missing), reason=f"not there: {', '.join(missing)}")
@@ -155,38 +153,16 @@ def test_a_task_that_is_killed_ends_the_job(cluster: dict[str, str]) -> None:
 
 
 @pytest.fixture
-def dask(
-    cluster: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[tuple[Any, Any]]:
+def dask(cluster: dict[str, str], tmp_path: Path) -> Iterator[tuple[Any, Any]]:
     """A dask-jobqueue cluster of a worker on each node, and a client."""
-    on_ctrl_c = signal.getsignal(signal.SIGINT)
-    jobqueue = pytest.importorskip("dask_jobqueue")
-    signal.signal(signal.SIGINT, on_ctrl_c)  # whose import sets one that calls sys.exit
-    distributed = pytest.importorskip("distributed")
-    for name, value in cluster.items():
-        monkeypatch.setenv(name, value)
-    path = [str(Path(part_functions.__file__).parent), os.environ.get("PYTHONPATH", "")]
-    monkeypatch.setenv("PYTHONPATH", ":".join(filter(None, path)))
-    monkeypatch.chdir(tmp_path)
-    with (
-        jobqueue.SLURMCluster(
-            cores=1, processes=1, memory="2GiB", job_cpu=2, job_mem="0", interface="lo",
-            walltime="00:20:00", python=sys.executable, local_directory=str(tmp_path),
-            scheduler_options={"dashboard_address": None},
-        ) as jobs,
-        distributed.Client(jobs) as client,
-    ):  # fmt: skip
-        jobs.scale(jobs=2)
-        client.wait_for_workers(2, timeout=120)
-        yield jobs, client
+    with dask_workers(cluster, tmp_path, tmp_path) as there:
+        yield there
 
 
 @pytest.mark.usefixtures("one_torch_thread")  # as dask-jobqueue gives its workers
 def test_inference_by_dask_on_two_nodes(dask: tuple[Any, Any], tmp_path: Path) -> None:
     """The bits of one process; a worker that is killed loses nothing."""
     _, client = dask
-    nodes = client.run(lambda: os.environ["SLURMD_NODENAME"])
-    assert sorted(nodes.values()) == ["s1", "s2"]
     torch.manual_seed(0)
     model = torch.nn.Linear(1500, 3)
     ds = ps.Dataset(ps.example("census-like", folder=tmp_path), batch_size=100, threads=1)

@@ -6,8 +6,6 @@ The nodes have the same process numbers, and scratch folders of their own.
 from __future__ import annotations
 
 import fcntl
-import os
-import signal
 import subprocess
 import sys
 import tempfile
@@ -56,11 +54,9 @@ def nodes() -> Iterator[Nodes]:
         own = ([(scratches[0], scratch)], [(theirs, mine), (scratches[1], scratch)])
         with slurm.two_nodes(Path(name), own) as there:
             programs = str(Path(sys.executable).parent)
-            path = [str(Path(part_functions.__file__).parent), os.environ.get("PYTHONPATH", "")]
             environment = {
                 **there,
                 "PATH": f"{programs}:{there['PATH']}",
-                "PYTHONPATH": ":".join(filter(None, path)),
                 "OMP_NUM_THREADS": "1",
                 "CUDA_VISIBLE_DEVICES": "",
                 "TMPDIR": str(scratch),
@@ -104,29 +100,9 @@ def test_what_the_nodes_share(nodes: Nodes) -> None:
 
 
 @pytest.fixture
-def dask(nodes: Nodes, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+def dask(nodes: Nodes) -> Iterator[Any]:
     """A client of dask-jobqueue, with a worker on each node."""
-    on_ctrl_c = signal.getsignal(signal.SIGINT)
-    jobqueue = pytest.importorskip("dask_jobqueue")
-    signal.signal(signal.SIGINT, on_ctrl_c)  # whose import sets one that calls sys.exit
-    distributed = pytest.importorskip("distributed")
-    for name, value in nodes.environment.items():
-        if name != "TMPDIR":
-            monkeypatch.setenv(name, value)
-    monkeypatch.chdir(nodes.shared)
-    with (
-        jobqueue.SLURMCluster(
-            cores=1, processes=1, memory="2GiB", job_cpu=2, job_mem="0", interface="lo",
-            walltime="00:20:00", python=sys.executable, local_directory=str(nodes.scratch),
-            scheduler_options={"dashboard_address": None},
-            job_script_prologue=[f"export TMPDIR={nodes.scratch}"],
-        ) as jobs,
-        distributed.Client(jobs) as client,
-    ):  # fmt: skip
-        jobs.scale(jobs=2)
-        client.wait_for_workers(2, timeout=120)
-        found = client.run(lambda: os.environ["SLURMD_NODENAME"])
-        assert sorted(found.values()) == ["s1", "s2"]
+    with slurm.dask_workers(nodes.environment, nodes.shared, nodes.scratch) as (_, client):
         yield client
 
 

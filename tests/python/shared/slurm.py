@@ -5,12 +5,17 @@ from __future__ import annotations
 import os
 import secrets
 import shutil
+import signal
 import socket
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 NODES = ("s1", "s2")
 #: As root, daemons of Debian's packages slurmctld, slurmd, slurm-client and munge.
@@ -129,6 +134,36 @@ def two_nodes(folder: Path, mounts: tuple[Mounts, Mounts] = ((), ())) -> Iterato
                 process.wait(5)
             except subprocess.TimeoutExpired:
                 process.kill()
+
+
+@contextmanager
+def dask_workers(
+    environment: dict[str, str], folder: Path, scratch: Path
+) -> Iterator[tuple[Any, Any]]:
+    """Yield a dask-jobqueue cluster of a worker on each node, and a client; jobs begin in `folder`."""
+    on_ctrl_c = signal.getsignal(signal.SIGINT)
+    jobqueue = pytest.importorskip("dask_jobqueue")
+    signal.signal(signal.SIGINT, on_ctrl_c)  # whose import sets one that calls sys.exit
+    distributed = pytest.importorskip("distributed")
+    path = [str(Path(__file__).parent), environment.get("PYTHONPATH", "")]
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in environment.items():
+            patch.setenv(name, value)
+        patch.setenv("PYTHONPATH", ":".join(filter(None, path)))
+        patch.chdir(folder)
+        with (
+            jobqueue.SLURMCluster(
+                cores=1, processes=1, memory="2GiB", job_cpu=2, job_mem="0", interface="lo",
+                walltime="00:20:00", python=sys.executable, local_directory=str(scratch),
+                scheduler_options={"dashboard_address": None},
+            ) as jobs,
+            distributed.Client(jobs) as client,
+        ):  # fmt: skip
+            jobs.scale(jobs=2)
+            client.wait_for_workers(2, timeout=120)
+            found = client.run(lambda: os.environ["SLURMD_NODENAME"])
+            assert sorted(found.values()) == list(NODES)
+            yield jobs, client
 
 
 def _idle(environment: dict[str, str]) -> int:
