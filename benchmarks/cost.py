@@ -16,6 +16,7 @@ import sys
 import tempfile
 import warnings
 from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -29,47 +30,58 @@ GENES = 2_000
 BATCH = 128
 SCVI_CELLS = 65_536
 CELLS = 10**8
-BATCH_KEY: str | None = None
 
 Job = Callable[[], int]
 
 
-def dataset(source: str, options: dict[str, Any], **settings: Any) -> Any:
-    import penstock as ps
+@dataclass(frozen=True)
+class Given:
+    """The cells of a job, and a folder for what it writes."""
 
-    return ps.Dataset(
-        source, sparse=True, batch_size=BATCH, threads=1, keep=False, storage_options=options or None,
-        **settings,
-    )  # fmt: skip
+    source: str
+    options: dict[str, Any] | None  #: of S3
+    folder: str
+    genes: str  #: of scVI, a file
+    batch_key: str | None
+
+    def dataset(self, **settings: Any) -> Any:
+        import penstock as ps
+
+        return ps.Dataset(
+            self.source, sparse=True, batch_size=BATCH, threads=1, keep=False,
+            storage_options=self.options, **settings,
+        )  # fmt: skip
 
 
-def epoch(source: str, options: dict[str, Any], folder: Path) -> Job:
-    ds = dataset(source, options)
+def epoch(given: Given) -> Job:
+    ds = given.dataset()
     return lambda: sum(X.shape[0] for X, _ in ds)
 
 
-def pack(source: str, options: dict[str, Any], folder: Path) -> Job:
+def pack(given: Given) -> Job:
     import penstock as ps
 
     def job() -> int:
-        made = ps.pack(source, folder / "made.pack", threads=1, storage_options=options or None)
+        made = ps.pack(
+            given.source, Path(given.folder, "made.pack"), threads=1, storage_options=given.options
+        )
         assert made is not None
         return made.n_obs
 
     return job
 
 
-def gene_statistics(source: str, options: dict[str, Any], folder: Path) -> Job:
+def gene_statistics(given: Given) -> Job:
     import penstock as ps
 
-    ds = dataset(source, options)
+    ds = given.dataset()
     return lambda: len(ps.gene_statistics(ds)) and ds.n_obs
 
 
-def highly_variable_genes(source: str, options: dict[str, Any], folder: Path) -> Job:
+def highly_variable_genes(given: Given) -> Job:
     import penstock as ps
 
-    ds = dataset(source, options)
+    ds = given.dataset()
     return lambda: len(ps.highly_variable_genes(ds)) and ds.n_obs
 
 
@@ -84,29 +96,27 @@ def save_genes(source: Path, file: Path) -> None:
     np.save(file, ds.var["soma_joinid"].to_numpy()[places])
 
 
-def scvi_model(
-    source: str, options: dict[str, Any], folder: Path, all_cells: bool = False
-) -> tuple[Any, Any]:
+def scvi_model(given: Given, all_cells: bool = False) -> tuple[Any, Any]:
     import numpy as np
     import penstock as ps
     import penstock.scvi as pscvi
     import torch
 
     torch.set_num_threads(1)
-    genes = np.load(folder.parent / GENES_FILE)
-    ds = dataset(
-        source, options, var_query=ps.AxisQuery(coords=(genes,)),
+    genes = np.load(given.genes)
+    ds = given.dataset(
+        var_query=ps.AxisQuery(coords=(genes,)),
         obs_query=None if all_cells else ps.AxisQuery(coords=(slice(0, SCVI_CELLS - 1),)),
     )  # fmt: skip
-    data = pscvi.DataModule(ds, batch_key=BATCH_KEY, train_size=1.0)
+    data = pscvi.DataModule(ds, batch_key=given.batch_key, train_size=1.0)
     return data.create_model(), data
 
 
-def scvi_epoch(source: str, options: dict[str, Any], folder: Path) -> Job:
+def scvi_epoch(given: Given) -> Job:
     import penstock.scvi as pscvi
 
     # From S3 of all cells: an epoch of few cells reads them more often.
-    model, data = scvi_model(source, options, folder, all_cells=bool(options))
+    model, data = scvi_model(given, all_cells=given.options is not None)
 
     def job() -> int:
         pscvi.train(model, data, max_epochs=1, **QUIET)
@@ -115,18 +125,17 @@ def scvi_epoch(source: str, options: dict[str, Any], folder: Path) -> Job:
     return job
 
 
-def scvi_latent(source: str, options: dict[str, Any], folder: Path) -> Job:
+def scvi_latent(given: Given) -> Job:
     import penstock.scvi as pscvi
 
-    model, data = scvi_model(source, options, folder)
+    model, data = scvi_model(given)
     pscvi.train(model, data, max_epochs=1, **QUIET)
     return lambda: len(pscvi.latent(model, data, **ONE).values)
 
 
 ONE = {"devices": 1, "accelerator": "cpu"}
 QUIET = {**ONE, "progress": False}
-GENES_FILE = "genes.npy"
-JOBS: dict[str, Callable[[str, dict[str, Any], Path], Job]] = {
+JOBS: dict[str, Callable[[Given], Job]] = {
     "epoch": epoch,
     "epoch of the pack": epoch,
     "pack": pack,
@@ -137,14 +146,15 @@ JOBS: dict[str, Callable[[str, dict[str, Any], Path], Job]] = {
 }
 
 
-def run_job(name: str, source: str, options: dict[str, Any], folder: Path) -> dict[str, Any]:
+def run_job(name: str, given: Given) -> dict[str, Any]:
     """In a process of its own."""
     warnings.simplefilter("ignore")
-    job = JOBS[name](source, options, folder)
+    job = JOBS[name](given)
     reset_peak_rss()
-    memory, before, requested = rss(), sum(cpu_seconds()), traffic(options)
+    memory, before, requested = rss(), sum(cpu_seconds()), traffic(given)
     cells = job()
-    cpu, after = sum(cpu_seconds()) - before, traffic(options)
+    cpu, after = sum(cpu_seconds()) - before, traffic(given)
+    written = [file for file in Path(given.folder).rglob("*.pack/**/*") if file.is_file()]
     return {
         "job": name,
         "cells": cells,
@@ -152,23 +162,19 @@ def run_job(name: str, source: str, options: dict[str, Any], folder: Path) -> di
         "memory": peak_rss() - memory,
         "bytes": after.bytes - requested.bytes,
         "requests": after.requests - requested.requests,
-        "written": sum(
-            file.stat().st_size for file in folder.rglob("*.pack/**/*") if file.is_file()
-        ),
+        "written": sum(file.stat().st_size for file in written),
     }
 
 
-def traffic(options: dict[str, Any]) -> Sent:
-    return sent(options["endpoint"]) if options else Sent(0, 0)
+def traffic(given: Given) -> Sent:
+    return Sent(0, 0) if given.options is None else sent(given.options["endpoint"])
 
 
-def measured(name: str, source: str, folder: Path, options: dict[str, Any]) -> dict[str, Any]:
-    with tempfile.TemporaryDirectory(dir=folder) as own:
-        done = subprocess.run(
-            [sys.executable, __file__, source, "--job", name, "--folder", own,
-             "--options", json.dumps(options), *(["--batch-key", BATCH_KEY] if BATCH_KEY else [])],
-            stdout=subprocess.PIPE, text=True, check=True,
-        )  # fmt: skip
+def measured(name: str, given: Given) -> dict[str, Any]:
+    with tempfile.TemporaryDirectory(dir=given.folder) as own:
+        job = json.dumps([name, asdict(replace(given, folder=own))])
+        command = [sys.executable, __file__, "--job", job]
+        done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
     return json.loads(done.stdout.splitlines()[-1])
 
 
@@ -204,46 +210,45 @@ def tables(local: dict[str, list[dict[str, Any]]], remote: dict[str, dict[str, A
 def main() -> None:
     """Print tables of a cell and of 10^8."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("experiment", type=Path)
+    parser.add_argument("experiment", type=Path, nargs="?")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--jobs", default=",".join(JOBS), help="some of them, with commas")
     parser.add_argument("--batch-key", help="of scVI, a column of obs")
     parser.add_argument("--results", type=Path, help="a JSON file for all measurements")
-    parser.add_argument("--job", help=argparse.SUPPRESS)
-    parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
-    parser.add_argument("--options", type=json.loads, help=argparse.SUPPRESS)
+    parser.add_argument("--job", type=json.loads, help=argparse.SUPPRESS)
     parsed = parser.parse_args()
-    global BATCH_KEY
-    BATCH_KEY = parsed.batch_key
     if parsed.job:
-        source = (
-            str(parsed.experiment) if not parsed.options else f"s3://{BUCKET}/{parsed.experiment}"
-        )
-        print(json.dumps(run_job(parsed.job, source, parsed.options, parsed.folder)))
+        name, given = parsed.job
+        print(json.dumps(run_job(name, Given(**given))))
         return
+    if parsed.experiment is None:
+        parser.error("EXPERIMENT is missing")
 
     import penstock as ps
 
     names = parsed.jobs.split(",")
     source = parsed.experiment.resolve()
     with tempfile.TemporaryDirectory(dir=source.parent) as made:
-        folder = Path(made)
+        genes, packed = Path(made, "genes.npy"), Path(made, "cells.pack")
         if any(name.startswith("scVI") for name in names):
-            save_genes(source, folder / GENES_FILE)
-        packed = folder / "cells.pack"
+            save_genes(source, genes)
         ps.pack(source, packed)
         paths = {name: packed if name == "epoch of the pack" else source for name in names}
+        given = {
+            name: Given(str(path), None, made, str(genes), parsed.batch_key)
+            for name, path in paths.items()
+        }
         local: dict[str, list[dict[str, Any]]] = {name: [] for name in names}
         for _ in range(parsed.rounds):
             for name, path in paths.items():
                 page_cache.prepare("warm", path)
-                local[name].append(measured(name, str(path), folder, {}))
+                local[name].append(measured(name, given[name]))
         with served(source.parent, 0, None) as endpoint:
             keys = {"endpoint": endpoint, "key": "a", "secret": "b"}
-            remote = {
-                name: measured(name, str(path.relative_to(source.parent)), folder, keys)
-                for name, path in paths.items()
-            }
+            remote = {}
+            for name, path in paths.items():
+                address = f"s3://{BUCKET}/{path.relative_to(source.parent)}"
+                remote[name] = measured(name, replace(given[name], source=address, options=keys))
     if parsed.results:
         parsed.results.write_text(json.dumps({"local": local, "S3": remote}, indent=1) + "\n")
     print(tables(local, remote))
