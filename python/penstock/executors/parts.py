@@ -7,7 +7,7 @@ import traceback
 import uuid
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from queue import SimpleQueue
 from typing import Any, Protocol
@@ -63,7 +63,7 @@ def checked_executor(executor: Any) -> Executor:
     if not callable(getattr(executor, "submit", None)):
         raise InvalidArgument(
             "executor must have a submit method, as the executors of concurrent.futures, got "
-            f"{described(executor)}; of Dask give client.get_executor(), of Ray "
+            f"{described(executor)}; of Dask give the Client, of Ray "
             "penstock.executors.RayExecutor()"
         )
     return executor  # type: ignore[no-any-return]
@@ -89,7 +89,7 @@ def results(
     Parameters
     ----------
     executor : Executor
-        Any executor of `concurrent.futures`. Only `submit` is used, and `result`,
+        Any executor of `concurrent.futures`, or a Client of Dask. Only `submit` is used, and `result`,
         `add_done_callback` and `cancel` of futures.
     function : callable
         At the top of a module that workers can import. It may run twice, even at the same time: some
@@ -135,7 +135,8 @@ def results(
                 yield early.pop(yielded - 1)
     finally:
         for future in running:
-            future.cancel()
+            with suppress(Exception):  # Dask's raises where the Client is closed
+                future.cancel()
 
 
 @contextmanager

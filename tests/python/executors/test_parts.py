@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -79,6 +80,31 @@ def test_an_error_that_does_not_pickle() -> None:
         list(results(executor, functions.raising_unpicklable, parts(1)))
 
 
+def test_dask_loses_results_that_lie_on_a_worker(tmp_path: Path) -> None:
+    """The worker is killed before they are fetched. Their parts run again."""
+    with made("dask") as client:
+        found = results(client, functions.noted, parts(20, str(tmp_path)))
+        got = [next(found)[1]]
+        while sum(len(keys) for keys in client.has_what().values()) < 19:
+            time.sleep(0.05)  # the results of all other parts lie on the two workers
+        workers = client.run(os.getpid)
+        os.kill(next(iter(workers.values())), signal.SIGKILL)
+        while next(iter(workers)) in client.scheduler_info()["workers"]:
+            time.sleep(0.05)
+        got += [number for _, number in found]
+    assert sorted(got) == list(range(20))
+    assert len(functions.ran(tmp_path)) > 20, "results were lost"
+
+
+def test_the_client_of_dask_is_closed(tmp_path: Path) -> None:
+    with made("dask") as client:
+        found = results(client, functions.slow, parts(6, str(tmp_path)))
+        next(found)
+        client.close()
+        with pytest.raises(PartFailed, match="Client lost part"):
+            list(found)
+
+
 class Counting:
     """Counts the futures that have not been asked for their result."""
 
@@ -116,7 +142,7 @@ def test_what_is_no_executor(given: Any) -> None:
 
     if given is ThreadPoolExecutor:
         given = given.submit
-    with pytest.raises(ps.InvalidArgument, match=r"submit method.*client\.get_executor"):
+    with pytest.raises(ps.InvalidArgument, match=r"submit method.*give the Client"):
         checked_executor(given)
 
 

@@ -101,7 +101,7 @@ def test_the_peak_of_a_worker(job: Callable[..., None], cells: Path, tmp_path: P
         distributed.Client(cluster) as client,
     ):  # fmt: skip
         ((worker, before),) = client.run(lambda: (os.getpid(), rss())).values()
-        job(ds, cells, tmp_path, client.get_executor())
+        job(ds, cells, tmp_path, client)
         ((same, peak),) = client.run(lambda: (os.getpid(), peak_rss())).values()
     assert same == worker, "no worker was killed"
     print(f"{job.__name__}: {peak / 1e6:.0f} of {most / 1e6:.0f} MB")

@@ -166,12 +166,11 @@ def test_inference_by_dask_on_two_nodes(dask: tuple[Any, Any], tmp_path: Path) -
     torch.manual_seed(0)
     model = torch.nn.Linear(1500, 3)
     ds = ps.Dataset(ps.example("census-like", folder=tmp_path), batch_size=100, threads=1)
-    executor = client.get_executor()
-    found = ps.map_batches(model, ds, executor=executor)
+    found = ps.map_batches(model, ds, executor=client)
     np.testing.assert_array_equal(found.values, ps.map_batches(model, ds).values)
 
     given = [parts.Part(f"part {i}", (str(tmp_path), i, 3)) for i in range(6)]
-    got = [each for _, each in parts.results(executor, part_functions.killing, given)]
+    got = [each for _, each in parts.results(client, part_functions.killing, given)]
     assert sorted(got) == list(range(6))
     assert (tmp_path / "killed").exists()
     assert part_functions.ran(tmp_path).count(3) == 2, "the part ran twice"
@@ -183,7 +182,7 @@ def test_a_job_of_a_worker_is_cancelled(
     """scancel takes a node away while parts run: the other one does the rest."""
     jobs, client = dask
     given = [parts.Part(f"part {i}", (str(tmp_path), i)) for i in range(12)]
-    running = parts.results(client.get_executor(), part_functions.slow, given)
+    running = parts.results(client, part_functions.slow, given)
     got = [next(running)[1]]
     victim = next(iter(jobs.workers.values())).job_id
     subprocess.run(["scancel", victim], env=cluster, check=True)

@@ -116,7 +116,7 @@ def test_a_pack_by_dask(nodes: Nodes, dask: Any, tmp_path: Path) -> None:
 
         def submit(self, function: Any, *arguments: Any) -> Any:
             call = (str(marker), f"{pack}.partial", function, arguments)
-            return dask.get_executor().submit(part_functions.killed_while_writing, *call)
+            return dask.submit(part_functions.killed_while_writing, *call)
 
     ps.pack(source, pack, rows_per_file=100, executor=Killing())
     assert marker.exists(), "a worker was killed"
@@ -162,11 +162,10 @@ def test_statistics(nodes: Nodes, dask: Any, monkeypatch: pytest.MonkeyPatch) ->
     """The bits of one process."""
     monkeypatch.setattr(chunks, "CHUNK_CELLS", 500)
     ds = ps.Dataset(ps.example("census-like", folder=nodes.shared), threads=1)
-    executor = dask.get_executor()
     for found, alone in (
-        (ps.gene_statistics(ds, group_by="cell_type", executor=executor), ps.gene_statistics(ds, group_by="cell_type")),
-        (ps.cell_statistics(ds, executor=executor), ps.cell_statistics(ds)),
-        (ps.highly_variable_genes(ds, 100, executor=executor), ps.highly_variable_genes(ds, 100)),
+        (ps.gene_statistics(ds, group_by="cell_type", executor=dask), ps.gene_statistics(ds, group_by="cell_type")),
+        (ps.cell_statistics(ds, executor=dask), ps.cell_statistics(ds)),
+        (ps.highly_variable_genes(ds, 100, executor=dask), ps.highly_variable_genes(ds, 100)),
     ):  # fmt: skip
         pd.testing.assert_frame_equal(found, alone, check_exact=True)
 
@@ -206,7 +205,7 @@ def test_latents_of_a_model_that_both_nodes_trained(nodes: Nodes, trained: Path,
     data = pscvi.DataModule(cells, batch_key="dataset_id", dataset={"threads": 1})
     model = pscvi.load(trained, data)
     out = nodes.shared / "latent.zarr"
-    found = pscvi.latent(model, data, out=out, executor=dask.get_executor())
+    found = pscvi.latent(model, data, out=out, executor=dask)
     alone = pscvi.latent(model, data, devices=1, accelerator="cpu")
     assert len(found) == 6_000
     np.testing.assert_array_equal(np.asarray(found), alone.values)

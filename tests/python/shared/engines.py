@@ -35,7 +35,7 @@ def made(kind: str, workers: int = 2) -> Iterator[Any]:
             ) as cluster,
             distributed.Client(cluster) as client,
         ):
-            yield client.get_executor()
+            yield client
 
 
 class Calling:

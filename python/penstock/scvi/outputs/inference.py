@@ -57,8 +57,8 @@ def latent(
     dataset : dict, optional
         Arguments of `Dataset` when `data` is a path.
     executor : concurrent.futures.Executor, optional
-        Where parts of the cells are inferred, in place of `devices`: a process pool, Dask's
-        ``client.get_executor()``, `penstock.executors.RayExecutor`, … (docs/executors.md). Each worker
+        Where parts of the cells are inferred, in place of `devices`: a process pool, a Client of
+        Dask, `penstock.executors.RayExecutor`, … (docs/executors.md). Each worker
         opens `data` by its path. This process writes the rows, of which it holds some 512 MiB.
 
     Returns
