@@ -46,11 +46,17 @@ inline constexpr bool kIsSanitized =
 inline constexpr bool kIsSanitized = false;
 #endif
 
-/// How many random cases a long test has: `full`, and a quarter of that under a sanitizer. `make
-/// test-all` sets PENSTOCK_TEST_FULL, and all builds have all cases.
-inline uint64_t test_rounds(uint64_t full) {
-  return kIsSanitized && std::getenv("PENSTOCK_TEST_FULL") == nullptr ? full / 4 : full;
+/// Whether long tests have fewer cases: under a sanitizer. `make test-all` sets PENSTOCK_TEST_FULL,
+/// and all builds have all cases.
+inline bool has_fewer_cases() {
+  return kIsSanitized && std::getenv("PENSTOCK_TEST_FULL") == nullptr;
 }
+
+/// How many random cases a long test has: `full`, or a quarter.
+inline uint64_t test_rounds(uint64_t full) { return has_fewer_cases() ? full / 4 : full; }
+
+/// Bytes from one place that a test damages to the next: `full`, or five times that.
+inline uint64_t test_step(uint64_t full) { return has_fewer_cases() ? 5 * full : full; }
 
 class TestSeed {
  public:

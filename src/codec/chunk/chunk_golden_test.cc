@@ -124,7 +124,7 @@ TEST(ChunkGolden, TruncatedAnywhereIsCorruptData) {
     SCOPED_TRACE(chunk.name);
     const ChunkPipeline pipeline(chunk.filters);
     // Long chunks have the same filters as short ones, so test fewer lengths.
-    const size_t step = 1 + chunk.stored.size() / 300;
+    const size_t step = test_step(1 + chunk.stored.size() / 300);
     for (size_t length = 0; length < chunk.stored.size(); length += step) {
       // A copy of the exact length, so that the sanitizer sees a read beyond it.
       const Bytes cut(chunk.stored.begin(), chunk.stored.begin() + static_cast<ptrdiff_t>(length));
@@ -163,7 +163,7 @@ TEST(ChunkGolden, FlippedBytesNeverCrash) {
         !chunk.filters.empty() && chunk.filters.back().type == ChunkFilterType::kCrc32c;
     const size_t size = chunk.cells.size();
     Bytes damaged = chunk.stored;
-    const size_t step = 1 + chunk.stored.size() / (size > 20000 ? 15 : 60);
+    const size_t step = test_step(1 + chunk.stored.size() / (size > 20000 ? 15 : 60));
     for (size_t at = 0; at < damaged.size(); at += at < 32 ? 1 : step) {
       for (const unsigned mask : {0x01U, 0x80U, 0xFFU}) {
         damaged[at] ^= std::byte(mask);

@@ -4,6 +4,7 @@
 #include <array>
 #include <map>
 
+#include "base/testing/test_seed.h"
 #include "codec/testing/golden_file.h"
 #include "codec/tile/filter_pipeline.h"
 
@@ -140,7 +141,7 @@ TEST_F(Golden, TruncatedAnywhereIsCorruptData) {
   for (const GoldenTile& tile : tiles()) {
     const auto pipeline = parse(tile);
     // The longest tiles have the same filters as short ones, so test fewer lengths.
-    const size_t step = tile.stored.size() > 2000 ? 97 : 1;
+    const size_t step = test_step(tile.stored.size() > 2000 ? 97 : 1);
     for (size_t length = 0; length < tile.stored.size(); length += step) {
       EXPECT_THROW(decode(pipeline, tile, std::span(tile.stored).first(length), scratch, decoded),
                    CorruptData)
@@ -164,7 +165,7 @@ TEST_F(Golden, FlippedBytesNeverCrash) {
         !pipeline.filters().empty() && is_checksum(pipeline.filters().back().type);
     if (checksummed) ++chains[pipeline.filters().size() == 1 ? 0 : 1];
     Bytes damaged = tile.stored;
-    const size_t step = 1 + tile.stored.size() / 150;
+    const size_t step = test_step(1 + tile.stored.size() / 150);
     for (size_t at = 0; at < damaged.size(); at += step) {
       for (const unsigned mask : {0x01U, 0x80U, 0xFFU}) {
         damaged[at] ^= std::byte(mask);

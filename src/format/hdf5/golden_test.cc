@@ -6,6 +6,7 @@
 #include <string>
 
 #include "base/byte_reader.h"
+#include "base/testing/test_seed.h"
 #include "format/chunked/testing/visit_group.h"
 #include "format/chunked/testing/whole_array.h"
 #include "format/hdf5/checksum.h"
@@ -103,7 +104,7 @@ TEST(Hdf5Damage, AFlippedByteIsAnErrorOrUnread) {
     ASSERT_FALSE(is_refused(file.bytes));
     size_t refused = 0, tried = 0;
     std::string bytes = file.bytes;
-    for (size_t at = 0; at < bytes.size(); at += 13) {
+    for (size_t at = 0; at < bytes.size(); at += test_step(13)) {
       for (const char flip : {'\x01', '\x80', '\xFF'}) {
         bytes[at] = static_cast<char>(file.bytes[at] ^ flip);
         refused += is_refused(bytes);
