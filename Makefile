@@ -46,6 +46,8 @@ export CXX := g++
 endif
 # What of a cache survives a change of the folder's name, and the extension's build uses it too.
 export CCACHE_NOHASHDIR := 1
+# Precompiled headers, of the sanitized builds.
+export CCACHE_SLOPPINESS := pch_defines,time_macros
 
 .PHONY: help demo demo-scvi docs test test-all test-long check bench bench-picture bench-tiledbsoma fuzz sanitize \
         system install test-cpp test-asan test-tsan test-scalar test-fuzz test-install test-python test-newest \
@@ -149,7 +151,7 @@ test-install: test-cpp
 	tools/test_install.sh build/release
 
 # One build for ASan+UBSan and for fuzzing, with the other compiler. Without optimisation it compiles in half the time,
-# and its tests take four times as long.
+# and its tests take four times as long; if only the tests are not optimised, twice as long.
 build/asan/.built: system
 	$(CMAKE) -B build/asan -DCMAKE_BUILD_TYPE=None -DCMAKE_CXX_FLAGS="-O1 -gline-tables-only" \
 	  -DCMAKE_CXX_COMPILER=clang++ -DCMAKE_C_COMPILER=clang \
