@@ -46,7 +46,7 @@ export CXX := g++
 endif
 # What of a cache survives a change of the folder's name, and the extension's build uses it too.
 export CCACHE_NOHASHDIR := 1
-# Precompiled headers, of the sanitized builds.
+# Without these ccache keeps no file that has precompiled headers, as in the sanitized builds.
 export CCACHE_SLOPPINESS := pch_defines,time_macros
 
 .PHONY: help demo demo-scvi docs test test-all test-long check bench bench-picture bench-tiledbsoma fuzz sanitize \

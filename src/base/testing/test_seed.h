@@ -55,7 +55,7 @@ inline bool has_fewer_cases() {
 /// How many random cases a long test has: `full`, or a quarter.
 inline uint64_t test_rounds(uint64_t full) { return has_fewer_cases() ? full / 4 : full; }
 
-/// Bytes from one place that a test damages to the next: `full`, or five times that.
+/// Bytes from one place where a test flips or cuts to the next: `full`, or five times that.
 inline uint64_t test_step(uint64_t full) { return has_fewer_cases() ? 5 * full : full; }
 
 class TestSeed {

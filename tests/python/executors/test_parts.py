@@ -87,9 +87,10 @@ def test_dask_loses_results_that_lie_on_a_worker(tmp_path: Path) -> None:
         got = [next(found)[1]]
         while sum(len(keys) for keys in client.has_what().values()) < 19:
             time.sleep(0.05)  # the results of all other parts lie on the two workers
-        workers = client.run(os.getpid)
-        os.kill(next(iter(workers.values())), signal.SIGKILL)
-        while next(iter(workers)) in client.scheduler_info()["workers"]:
+        held = client.has_what()
+        victim = max(held, key=lambda worker: len(held[worker]))
+        os.kill(client.run(os.getpid, workers=[victim])[victim], signal.SIGKILL)
+        while victim in client.scheduler_info()["workers"]:
             time.sleep(0.05)
         got += [number for _, number in found]
     assert sorted(got) == list(range(20))
