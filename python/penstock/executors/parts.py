@@ -58,13 +58,18 @@ def checked_executor(executor: Any) -> Executor:
     Raises
     ------
     InvalidArgument
-        It has no `submit`.
+        It has no `submit`, or is a Client of Dask for an event loop.
     """
     if not callable(getattr(executor, "submit", None)):
         raise InvalidArgument(
             "executor must have a submit method, as the executors of concurrent.futures, got "
             f"{described(executor)}; of Dask give the Client, of Ray "
             "penstock.executors.RayExecutor()"
+        )
+    if getattr(executor, "asynchronous", False):
+        raise InvalidArgument(
+            "executor is a Client of Dask with asynchronous=True, whose results only an event loop "
+            "can wait for; give a Client without it"
         )
     return executor  # type: ignore[no-any-return]
 
@@ -84,7 +89,8 @@ def results(
 ) -> Iterator[tuple[Part, Any]]:
     """Run ``function(*part.arguments)`` for each part, and yield each part with its result.
 
-    The order is that in which parts end, or that of `parts`. The executor is not shut down. If the caller stops, or a part fails, parts that have not begun are cancelled.
+    The order is that in which parts end, or that of `parts`. The executor is not shut down. If the
+    caller stops, or a part fails, parts that have not begun are cancelled.
 
     Parameters
     ----------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import subprocess
@@ -145,6 +146,19 @@ def test_what_is_no_executor(given: Any) -> None:
         given = given.submit
     with pytest.raises(ps.InvalidArgument, match=r"submit method.*give the Client"):
         checked_executor(given)
+
+
+def test_an_asynchronous_client_of_dask_is_refused() -> None:
+    import distributed
+    from penstock.executors.parts import checked_executor
+
+    async def refused(address: str) -> None:
+        async with distributed.Client(address, asynchronous=True) as client:
+            with pytest.raises(ps.InvalidArgument, match=r"asynchronous=True.*without it"):
+                checked_executor(client)
+
+    with made("dask") as client:
+        asyncio.run(refused(client.scheduler.address))
 
 
 def test_ctrl_c_ends_a_job(tmp_path: Path) -> None:
