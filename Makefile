@@ -44,10 +44,9 @@ ifeq ($(origin CXX),default)
 export CC := gcc
 export CXX := g++
 endif
-# What of a cache survives a change of the folder's name, and the extension's build uses it too.
+# A clone in another folder finds in the cache what this one compiled. The extension's build uses both, too.
 export CCACHE_NOHASHDIR := 1
-# Without these ccache keeps no file that has precompiled headers, as in the sanitized builds.
-export CCACHE_SLOPPINESS := pch_defines,time_macros
+export CCACHE_BASEDIR := $(CURDIR)
 
 .PHONY: help demo demo-scvi docs test test-all test-long check bench bench-picture bench-tiledbsoma fuzz sanitize \
         system install test-cpp test-asan test-tsan test-scalar test-fuzz test-install test-python test-newest \

@@ -4,22 +4,13 @@
 #   *_bench.cc  one google-benchmark program each
 # All sources are found by name, so that a new file needs no change here.
 set(PENSTOCK_LAYERS "" CACHE INTERNAL "")
-
-# penstock_precompile(TARGET FIRST HEADERS...): under sanitizers of clang, what most files include is compiled once, for
-# the target FIRST. Every file still includes what it uses: the other builds have no such headers.
-function(penstock_precompile target first)
-  if(NOT (PENSTOCK_SANITIZE AND CMAKE_CXX_COMPILER_ID MATCHES "Clang"))
-    return()
-  endif()
-  if(target STREQUAL first)
-    target_compile_options(${target} PRIVATE "SHELL:-Xclang -fno-pch-timestamp")  # for ccache
-    target_precompile_headers(${target} PRIVATE ${ARGN} <algorithm> <atomic> <chrono> <condition_variable> <functional>
-      <map> <memory> <mutex> <optional> <span> <sstream> <string> <string_view> <thread> <unordered_map> <utility>
-      <variant> <vector>)
-  else()
-    target_precompile_headers(${target} REUSE_FROM ${first})
-  endif()
-endfunction()
+# src/base/testing/test_data.h
+file(CONFIGURE OUTPUT test_data.cc CONTENT [[
+#include "base/testing/test_data.h"
+const char penstock::kTestData[] = "@CMAKE_SOURCE_DIR@/tests/data";
+]] @ONLY)
+add_library(penstock_test_data STATIC EXCLUDE_FROM_ALL ${CMAKE_CURRENT_BINARY_DIR}/test_data.cc)
+target_include_directories(penstock_test_data PRIVATE ${CMAKE_SOURCE_DIR}/src)
 
 function(penstock_layer name)
   file(GLOB_RECURSE all CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/${name}/*.cc)
@@ -42,7 +33,6 @@ function(penstock_layer name)
     if(PENSTOCK_BUILD_FUZZERS)
       target_compile_options(penstock_${name} PRIVATE -fsanitize=fuzzer-no-link)
     endif()
-    penstock_precompile(penstock_${name} penstock_base)
   else()
     add_library(penstock_${name} INTERFACE)
     target_link_libraries(penstock_${name} INTERFACE ${dependencies} penstock_deps)
@@ -51,21 +41,16 @@ function(penstock_layer name)
 
   if(PENSTOCK_BUILD_TESTS AND tests)
     add_executable(${name}_tests ${tests})
-    target_link_libraries(${name}_tests PRIVATE penstock_${name} penstock_warnings GTest::gtest_main)
-    target_compile_definitions(${name}_tests PRIVATE
-      PENSTOCK_TEST_DATA="${CMAKE_SOURCE_DIR}/tests/data")
-    penstock_precompile(${name}_tests base_tests <gtest/gtest.h>)
+    target_link_libraries(${name}_tests PRIVATE penstock_${name} penstock_test_data penstock_warnings GTest::gtest_main)
     add_test(NAME ${name}_tests COMMAND ${name}_tests)
   endif()
   if(PENSTOCK_BUILD_FUZZERS)
     foreach(file ${fuzzers})
       get_filename_component(program ${file} NAME_WE)
       add_executable(${program} ${file})
-      target_link_libraries(${program} PRIVATE penstock_${name} penstock_warnings)
+      target_link_libraries(${program} PRIVATE penstock_${name} penstock_test_data penstock_warnings)
       target_compile_options(${program} PRIVATE -fsanitize=fuzzer)
       target_link_options(${program} PRIVATE -fsanitize=fuzzer)
-      target_compile_definitions(${program} PRIVATE
-        PENSTOCK_TEST_DATA="${CMAKE_SOURCE_DIR}/tests/data")
     endforeach()
   endif()
   if(PENSTOCK_BUILD_MICROBENCH)

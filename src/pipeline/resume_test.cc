@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/testing/test_data.h"
 #include "base/testing/test_seed.h"
 #include "pipeline/testing/memory_experiment.h"
 #include "pipeline/testing/random_epochs.h"
@@ -355,7 +356,7 @@ TEST(Resume, AStateOfAnotherJoinIsRefused) {
 
 // States that the Python package saved have the fingerprints that are computed here.
 TEST(Resume, FingerprintsOfASelectionArePythons) {
-  std::ifstream file(PENSTOCK_TEST_DATA "/saved_states.json");
+  std::ifstream file(test_data("saved_states.json"));
   const nlohmann::json records = nlohmann::json::parse(file);
   ASSERT_EQ(records[0]["kind"], "default");
   testing::MemoryMatrixOptions stored;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/byte_reader.h"
+#include "base/testing/test_data.h"
 #include "codec/chunk/chunk_pipeline.h"
 #include "codec/testing/golden_file.h"
 
@@ -64,8 +65,7 @@ inline std::vector<GoldenChunk> read_golden_chunks_of(const std::filesystem::pat
 inline const std::vector<GoldenChunk>& golden_chunks() {
   static const std::vector<GoldenChunk> all = [] {
     std::vector<GoldenChunk> chunks;
-    for (const auto& entry :
-         std::filesystem::directory_iterator(PENSTOCK_TEST_DATA "/chunk_golden")) {
+    for (const auto& entry : std::filesystem::directory_iterator(test_data("chunk_golden"))) {
       for (GoldenChunk& chunk : read_golden_chunks_of(entry.path())) {
         chunks.push_back(std::move(chunk));
       }

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/byte_reader.h"
+#include "base/testing/test_data.h"
 
 // Tests only. Reads tests/data/codec_golden/*.bin.gz: tiles that TileDB stored, and the cells that
 // it read from them. tests/golden/make_codec_golden.py writes the files and describes their layout.
@@ -77,8 +78,7 @@ inline std::vector<GoldenTile> read_golden_file(const std::filesystem::path& pat
 /// All tiles of all format versions.
 inline std::vector<GoldenTile> read_golden_tiles() {
   std::vector<GoldenTile> tiles;
-  for (const auto& entry :
-       std::filesystem::directory_iterator(PENSTOCK_TEST_DATA "/codec_golden")) {
+  for (const auto& entry : std::filesystem::directory_iterator(test_data("codec_golden"))) {
     if (entry.path().extension() != ".gz") continue;
     for (GoldenTile& tile : read_golden_file(entry.path())) tiles.push_back(std::move(tile));
   }

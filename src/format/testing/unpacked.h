@@ -7,6 +7,8 @@
 #include <filesystem>
 #include <string>
 
+#include "base/testing/test_data.h"
+
 namespace penstock::format::testing {
 
 /// A stored experiment of tests/data, unpacked for the time of a test.
@@ -17,7 +19,7 @@ class Unpacked {
                 ("penstock_" + name + "_" + std::to_string(getpid()))) {
     std::filesystem::create_directories(folder_);
     const std::string command =
-        "tar -xzf '" PENSTOCK_TEST_DATA "/" + name + ".tar.gz' -C '" + folder_.string() + "'";
+        "tar -xzf '" + test_data(name + ".tar.gz") + "' -C '" + folder_.string() + "'";
     if (std::system(command.c_str()) != 0) throw IoError(command);
   }
   ~Unpacked() { std::filesystem::remove_all(folder_); }

@@ -8,6 +8,7 @@
 #include <random>
 #include <set>
 
+#include "base/testing/test_data.h"
 #include "base/testing/test_seed.h"
 #include "format/tiledb/condition/delete_condition.h"
 #include "format/tiledb/directory/array_directory.h"
@@ -34,9 +35,7 @@ constexpr const char* kStores[] = {"types",
                                    "current_domain/sparse",
                                    "deleted_fragments"};
 
-std::string golden_path(const std::string& name) {
-  return io::join(PENSTOCK_TEST_DATA "/tiledb_golden", name);
-}
+std::string golden_path(const std::string& name) { return test_data("tiledb_golden/" + name); }
 
 std::shared_ptr<io::MemoryStore> copy_of(const std::string& path) {
   auto store = std::make_shared<io::MemoryStore>();

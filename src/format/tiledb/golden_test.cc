@@ -10,6 +10,7 @@
 #include <sstream>
 
 #include "base/hash/hex.h"
+#include "base/testing/test_data.h"
 #include "format/tiledb/condition/delete_condition.h"
 #include "format/tiledb/directory/array_directory.h"
 #include "format/tiledb/fragment/fragment_metadata.h"
@@ -23,9 +24,7 @@ namespace {
 
 using Lines = std::vector<std::string>;
 
-std::string golden_path(const std::string& name) {
-  return io::join(PENSTOCK_TEST_DATA "/tiledb_golden", name);
-}
+std::string golden_path(const std::string& name) { return test_data("tiledb_golden/" + name); }
 
 // As value_text in the script: integers and times in decimal, reals as "x" and their bytes, text as
 // it is.

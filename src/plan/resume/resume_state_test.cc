@@ -10,6 +10,7 @@
 #include <random>
 #include <string>
 
+#include "base/testing/test_data.h"
 #include "base/testing/test_seed.h"
 #include "plan/resume/segment_plan.h"
 
@@ -84,7 +85,7 @@ TEST(ResumeState, IsReadAsItWasWritten) {
 }
 
 TEST(ResumeState, StatesOfThePythonPackageAreKeptToTheLetter) {
-  std::ifstream file(PENSTOCK_TEST_DATA "/saved_states.json");
+  std::ifstream file(test_data("saved_states.json"));
   const json records = json::parse(file);
   ASSERT_GT(records.size(), 20U);
   for (const json& record : records) {

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "base/testing/test_data.h"
 #include "io/testing/tar_archive.h"
 
 // tests/data/hdf5_golden.tar.gz, as tests/golden/make_hdf5_golden.py describes it. For tests only.
@@ -23,7 +24,7 @@ struct GoldenFile {
 inline std::map<std::string, GoldenFile> load_hdf5_golden() {
   std::map<std::string, std::string> members;
   io::for_each_tar_member(
-      io::inflate_file(PENSTOCK_TEST_DATA "/hdf5_golden.tar.gz"),
+      io::inflate_file(test_data("hdf5_golden.tar.gz")),
       [&](const std::string& name, const std::string& contents) { members[name] = contents; });
   std::map<std::string, GoldenFile> files;
   std::istringstream lines(members.at("expected.txt"));

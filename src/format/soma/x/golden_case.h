@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "base/byte_reader.h"
+#include "base/testing/test_data.h"
 #include "format/matrix_source.h"
 #include "format/soma/x/source.h"
 #include "io/memory_store.h"
@@ -44,8 +45,7 @@ struct XGoldenCase {
 
 inline std::vector<std::string> golden_names() {
   std::vector<std::string> names;
-  for (const auto& entry :
-       std::filesystem::directory_iterator(std::string(PENSTOCK_TEST_DATA) + "/x_golden")) {
+  for (const auto& entry : std::filesystem::directory_iterator(test_data("x_golden"))) {
     const std::string name = entry.path().filename().string();
     if (name.ends_with(".tar.gz")) names.push_back(name.substr(0, name.size() - 7));
   }
@@ -74,8 +74,7 @@ inline void parse_expected(const std::string& bytes, XGoldenCase& golden) {
 
 inline XGoldenCase load_golden(const std::string& name) {
   XGoldenCase golden;
-  const std::string tar =
-      io::inflate_file(std::string(PENSTOCK_TEST_DATA) + "/x_golden/" + name + ".tar.gz");
+  const std::string tar = io::inflate_file(test_data("x_golden/" + name + ".tar.gz"));
   io::for_each_tar_member(tar, [&](const std::string& member, const std::string& contents) {
     if (member == "expected.bin") {
       parse_expected(contents, golden);

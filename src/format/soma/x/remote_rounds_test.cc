@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include "base/testing/test_data.h"
 #include "format/soma/x/golden_case.h"
 #include "format/soma/x/source.h"
 #include "format/tiledb/directory/prefetch.h"
@@ -120,7 +121,7 @@ TEST(RemoteRoundsOfTables, TwoForWhatIsAskedFor) {
   const std::vector<std::pair<std::string, std::vector<std::string>>> tables = {
       {"enumerated", {"soma_joinid", "cell_type"}}, {"types", {}}};
   for (const auto& [name, columns] : tables) {
-    const std::string path = std::string(PENSTOCK_TEST_DATA) + "/tiledb_golden/" + name;
+    const std::string path = test_data("tiledb_golden/" + name);
     const auto counting = std::make_shared<CountingSource>(io::file_store());
     const auto store = std::make_shared<io::RemoteStore>(counting);
     tiledb::prefetch_metadata(*store, path);

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/byte_reader.h"
+#include "base/testing/test_data.h"
 #include "format/tiledb/generic_tile.h"
 #include "io/memory_store.h"
 
@@ -20,8 +21,8 @@ struct OpenArray {
   std::vector<std::shared_ptr<FragmentMetadata>> fragments;
 
   explicit OpenArray(const std::string& name, TimeRange range = {})
-      : directory(ArrayDirectory::load(io::file_store(),
-                                       io::join(PENSTOCK_TEST_DATA "/tiledb_golden", name), range)),
+      : directory(
+            ArrayDirectory::load(io::file_store(), test_data("tiledb_golden/" + name), range)),
         schemas(directory.load_schemas()) {
     const bool dense = schemas.find(directory.latest_schema_name())->second->dense();
     for (const FragmentLocation& location : directory.fragments(dense)) {

@@ -12,6 +12,7 @@
 #include <sstream>
 
 #include "base/hash/hex.h"
+#include "base/testing/test_data.h"
 #include "base/testing/test_seed.h"
 #include "io/memory_store.h"
 #include "table/filter_expression.h"
@@ -19,7 +20,7 @@
 namespace penstock::format::tiledb {
 namespace {
 
-const std::string kStores = PENSTOCK_TEST_DATA "/tiledb_golden/";
+const std::string kStores = test_data("tiledb_golden/");
 
 std::string text_cell(std::string_view value) {
   while (!value.empty() && value.back() == '\0') value.remove_suffix(1);
@@ -82,7 +83,7 @@ struct GoldenTable {
 };
 
 std::vector<GoldenTable> golden_tables() {
-  std::ifstream file(PENSTOCK_TEST_DATA "/table_golden.txt");
+  std::ifstream file(test_data("table_golden.txt"));
   std::vector<GoldenTable> tables;
   for (std::string line; std::getline(file, line);) {
     if (!line.starts_with("array ")) {

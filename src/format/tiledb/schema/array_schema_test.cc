@@ -5,6 +5,7 @@
 
 #include <functional>
 
+#include "base/testing/test_data.h"
 #include "format/tiledb/directory/array_directory.h"
 #include "format/tiledb/generic_tile.h"
 #include "format/tiledb/schema/enumeration.h"
@@ -12,9 +13,7 @@
 namespace penstock::format::tiledb {
 namespace {
 
-std::string golden_path(const std::string& name) {
-  return io::join(PENSTOCK_TEST_DATA "/tiledb_golden", name);
-}
+std::string golden_path(const std::string& name) { return test_data("tiledb_golden/" + name); }
 
 ArraySchemaPtr latest_schema(const std::string& name) {
   const auto directory = ArrayDirectory::load(io::file_store(), golden_path(name));

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/byte_reader.h"
+#include "base/testing/test_data.h"
 #include "io/memory_store.h"
 #include "io/testing/tar_archive.h"
 
@@ -38,7 +39,7 @@ struct ZarrGolden {
 inline ZarrGolden load_zarr_golden() {
   ZarrGolden golden;
   std::map<std::string, std::string> members;
-  io::for_each_tar_member(io::inflate_file(PENSTOCK_TEST_DATA "/zarr_golden.tar.gz"),
+  io::for_each_tar_member(io::inflate_file(test_data("zarr_golden.tar.gz")),
                           [&](const std::string& name, const std::string& contents) {
                             if (name.starts_with("expected")) {
                               members[name] = contents;
