@@ -75,6 +75,10 @@ $(VENV)/.docs-ready: pyproject.toml | $(VENV)/.ready
 	$(BIN)/python -m pip --disable-pip-version-check install --quiet -r $(VENV)/docs-requirements.txt
 	@touch $@
 
+# Each C++ test runs once here: under ASan and UBSan those of the layers that read stored bytes, as released those above
+# them. `make test-all`, `make test-cpp` and `make test-asan` run all of them.
+test: CPP_LAYERS = $(if $(PENSTOCK_TEST_FULL),$(LAYERS),plan kernel pipeline)
+test: ASAN_LAYERS = $(if $(PENSTOCK_TEST_FULL),$(LAYERS),base io codec table kernel format)
 test: test-cpp test-install test-asan test-fuzz test-tsan test-python
 	@echo "all tests passed"
 
@@ -141,10 +145,17 @@ install: $(VENV)/.ready
 
 # --- C++
 
+LAYERS := base io codec table plan kernel format pipeline
+CPP_LAYERS ?= $(LAYERS)
+ASAN_LAYERS ?= $(LAYERS)
+# For ctest: the tests of some layers.
+only = -R '^($(subst $(space),|,$(strip $1)))_tests$$'
+space := $(subst ,, )
+
 test-cpp: system
 	$(CMAKE) -B build/release -DCMAKE_BUILD_TYPE=Release -DPENSTOCK_INSTALL=ON >/dev/null
-	cmake --build build/release -j $(JOBS)
-	ctest --test-dir build/release --output-on-failure -j $(JOBS)
+	cmake --build build/release -j $(JOBS) --target penstock $(CPP_LAYERS:%=%_tests)
+	ctest --test-dir build/release --output-on-failure -j $(JOBS) $(call only,$(CPP_LAYERS))
 
 test-install: test-cpp
 	tools/test_install.sh build/release
@@ -155,12 +166,12 @@ build/asan/.built: system
 	$(CMAKE) -B build/asan -DCMAKE_BUILD_TYPE=None -DCMAKE_CXX_FLAGS="-O1 -gline-tables-only" \
 	  -DCMAKE_CXX_COMPILER=clang++ -DCMAKE_C_COMPILER=clang \
 	  -DPENSTOCK_SANITIZE=address,undefined -DPENSTOCK_BUILD_FUZZERS=ON >/dev/null
-	cmake --build build/asan -j $(JOBS)
+	cmake --build build/asan -j $(JOBS) --target penstock_fuzzers $(LAYERS:%=penstock_%) $(ASAN_LAYERS:%=%_tests)
 .PHONY: build/asan/.built
 
 test-asan: build/asan/.built
 	ASAN_OPTIONS=detect_stack_use_after_return=1:allocator_may_return_null=1 \
-	UBSAN_OPTIONS=print_stacktrace=1 ctest --test-dir build/asan --output-on-failure -j $(JOBS)
+	UBSAN_OPTIONS=print_stacktrace=1 ctest --test-dir build/asan --output-on-failure -j $(JOBS) $(call only,$(ASAN_LAYERS))
 
 # The kept inputs, each once: the same answer every time. Search is `make fuzz`.
 test-fuzz: build/asan/.built
@@ -177,15 +188,15 @@ test-tsan: system
 	  -DPENSTOCK_SANITIZE=thread >/dev/null
 	cmake --build build/tsan -j $(JOBS) --target $(TSAN_LAYERS:%=%_tests)
 	TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1 \
-	  ctest --test-dir build/tsan --output-on-failure -j $(JOBS) -R '^($(subst $(subst ,, ),|,$(TSAN_LAYERS)))_tests$$'
+	  ctest --test-dir build/tsan --output-on-failure -j $(JOBS) $(call only,$(TSAN_LAYERS))
 
 # Of the layers that have vector paths, as they are compiled off x86-64. No part of `make test`: the
 # build of its own takes minutes.
-SCALAR_TESTS := base_tests codec_tests kernel_tests format_tests
+SCALAR_LAYERS := base codec kernel format
 test-scalar: system
 	$(CMAKE) -B build/scalar -DCMAKE_BUILD_TYPE=Release -DPENSTOCK_SCALAR_ONLY=ON >/dev/null
-	cmake --build build/scalar -j $(JOBS) --target $(SCALAR_TESTS)
-	ctest --test-dir build/scalar --output-on-failure -j $(JOBS) -R '^(base|codec|kernel|format)_tests$$'
+	cmake --build build/scalar -j $(JOBS) --target $(SCALAR_LAYERS:%=%_tests)
+	ctest --test-dir build/scalar --output-on-failure -j $(JOBS) $(call only,$(SCALAR_LAYERS))
 
 # --- Python
 

@@ -1,6 +1,6 @@
 # penstock_layer(NAME DEPENDENCIES...): src/NAME becomes the static library penstock_NAME, and
 #   *_test.cc   the gtest program NAME_tests
-#   *_fuzz.cc   one libFuzzer program each
+#   *_fuzz.cc   one libFuzzer program each; the target penstock_fuzzers builds all
 #   *_bench.cc  one google-benchmark program each
 # All sources are found by name, so that a new file needs no change here.
 set(PENSTOCK_LAYERS "" CACHE INTERNAL "")
@@ -11,6 +11,9 @@ const char penstock::kTestData[] = "@CMAKE_SOURCE_DIR@/tests/data";
 ]] @ONLY)
 add_library(penstock_test_data STATIC EXCLUDE_FROM_ALL ${CMAKE_CURRENT_BINARY_DIR}/test_data.cc)
 target_include_directories(penstock_test_data PRIVATE ${CMAKE_SOURCE_DIR}/src)
+if(PENSTOCK_BUILD_FUZZERS)
+  add_custom_target(penstock_fuzzers)
+endif()
 
 function(penstock_layer name)
   file(GLOB_RECURSE all CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/${name}/*.cc)
@@ -48,6 +51,7 @@ function(penstock_layer name)
     foreach(file ${fuzzers})
       get_filename_component(program ${file} NAME_WE)
       add_executable(${program} ${file})
+      add_dependencies(penstock_fuzzers ${program})
       target_link_libraries(${program} PRIVATE penstock_${name} penstock_test_data penstock_warnings)
       target_compile_options(${program} PRIVATE -fsanitize=fuzzer)
       target_link_options(${program} PRIVATE -fsanitize=fuzzer)
