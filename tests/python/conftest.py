@@ -44,7 +44,7 @@ _HYPOTHESIS: dict[str, Any] = {
     "deadline": None,
     "suppress_health_check": list(hypothesis.HealthCheck),
 }
-hypothesis.settings.register_profile("quick", max_examples=50, derandomize=True, **_HYPOTHESIS)
+hypothesis.settings.register_profile("quick", max_examples=20, derandomize=True, **_HYPOTHESIS)
 hypothesis.settings.register_profile("thorough", max_examples=300, **_HYPOTHESIS)
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
 

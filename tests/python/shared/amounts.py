@@ -12,7 +12,7 @@ THOROUGH = os.environ.get("HYPOTHESIS_PROFILE") == "thorough"
 
 
 #: For an example that takes a second.
-FEW = settings(max_examples=100 if THOROUGH else 15)
+FEW = settings(max_examples=100 if THOROUGH else 10)
 
 
 def seeds(count: int) -> range:
