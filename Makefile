@@ -76,7 +76,7 @@ $(VENV)/.docs-ready: pyproject.toml | $(VENV)/.ready
 	@touch $@
 
 # Each C++ test runs once here: under ASan and UBSan those of the layers that read stored bytes, as released those above
-# them. `make test-all`, `make test-cpp` and `make test-asan` run all of them.
+# them; the kernels' both ways. `make test-all`, `make test-cpp` and `make test-asan` run all of them.
 test: CPP_LAYERS = $(if $(PENSTOCK_TEST_FULL),$(LAYERS),plan kernel pipeline)
 test: ASAN_LAYERS = $(if $(PENSTOCK_TEST_FULL),$(LAYERS),base io codec table kernel format)
 test: test-cpp test-install test-asan test-fuzz test-tsan test-python
