@@ -66,7 +66,7 @@ def pack(
         Memory for layers that are stored by genes (CSC). Each pass over such a layer packs as many
         cells as fit, so a larger budget needs fewer passes. Other layers do not use it.
     rows_per_file : int, default 262144
-        Cells in a file of X, or some more. Packs of the same cells with another number are other
+        About how many cells a file of X has. Packs of the same cells with another number are other
         packs: their bytes differ.
     storage_options : dict, optional
         Access to a remote source, as for `penstock.open`, and to a bucket that is written to.
