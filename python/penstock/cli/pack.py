@@ -61,7 +61,7 @@ def add_arguments(commands: Any) -> None:
     )  # fmt: skip
     parser.add_argument(
         "--rows-per-file", metavar="N", type=int, default=ROWS_PER_FILE,
-        help="cells in a file of X, or some more (default: %(default)s)",
+        help="about how many cells a file of X has (default: %(default)s)",
     )  # fmt: skip
     parser.add_argument(
         "--part", metavar="K/N", type=_part,

@@ -18,7 +18,9 @@ from conftest import Oracle
 scvi = pytest.importorskip("scvi")
 
 import penstock.scvi as pscvi  # noqa: E402
+from penstock.cli.train.models import MODELS, Model  # noqa: E402
 from penstock.scvi.data import hints  # noqa: E402
+from penstock.scvi.registry import model_classes  # noqa: E402
 from scvi_experiments import as_anndata  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("one_torch_thread")
@@ -255,3 +257,11 @@ def test_rows_are_a_table_and_an_array(
         rows.values = rows.values
     with pytest.raises(AttributeError, match=r"use to_pandas\(\)"):
         rows.to_frame()
+
+
+@pytest.mark.parametrize("model", MODELS.values(), ids=lambda model: model.name)
+def test_the_command_line_shows_when_a_model_stops(model: Model) -> None:
+    trained = model_classes.model_class(model.name)
+    stops = model_classes.training_default(trained, "early_stopping", False)
+    patience = model_classes.early_stopping_defaults(trained)["patience"] if stops else None
+    assert model.patience == patience

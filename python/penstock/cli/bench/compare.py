@@ -75,7 +75,7 @@ def add_options(
         help="threads of methods that have this setting (default: all cores)",
     )
     group.add_argument("-g", "--gc-freq", type=int, default=0, metavar="N",
-                       help="batches between two garbage collections; 0: none")  # fmt: skip
+                       help="batches between two garbage collections; 0: no collection")  # fmt: skip
     group.add_argument("--seed", type=int, default=0, metavar="N",
                        help="seed of the shuffle")  # fmt: skip
     parser.set_defaults(num_epochs=1)

@@ -72,7 +72,7 @@ def add_arguments(commands: Any) -> None:
     parser.add_argument(
         "--s3",
         action=argparse.BooleanOptionalAction,
-        help="draw experiments that are read from S3 alone, or all others alone",
+        help="draw only experiments in S3, or only experiments elsewhere (default: all)",
     )
     parser.add_argument("-t", "--title", metavar="TEXT", help="title of the plot")
     parser.add_argument("--linear", action="store_true",

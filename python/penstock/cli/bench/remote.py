@@ -20,7 +20,7 @@ def add_arguments(commands: Any) -> None:
     parser = add_command(
         commands,
         "remote",
-        help="speed from S3 of a set latency and bandwidth, against the local disk",
+        help="speed from S3 against the local disk, with the latency and bandwidth that you set",
         description="Serves the experiment's folder as an S3 bucket on loopback with a latency of "
         "each request and a bandwidth of all bodies, and measures each method on the folder and on "
         "the bucket.",

@@ -30,7 +30,7 @@ def add_arguments(commands: Any) -> None:
         help="cost per cell and memory as cells, genes, density, fragments, threads, processes, ranks grow",
         description="Makes Census-like experiments along each axis, measures Penstock on them and "
         "shows what bounds it: decompression of the same tiles, memory bandwidth, or a network. "
-        f"Axes by default: {' '.join(_DEFAULTS)}. On the axis 'processes', so many processes load the "
+        "On the axis 'processes', so many processes load the "
         "same cells at the same time; on the axis 'ranks' they divide the cells.",
         examples=(
             "penstock bench scale",
@@ -38,7 +38,8 @@ def add_arguments(commands: Any) -> None:
         ),
     )
     parser.add_argument("axes", nargs="*", default=list(_DEFAULTS), metavar="NAME=N,N…",
-                        help="axis and its values: cells, genes, density, fragments, threads, processes or ranks")  # fmt: skip
+                        help="axis and its values: cells, genes, density, fragments, threads, processes or ranks "
+                        f"(default: {' '.join(_DEFAULTS)})")  # fmt: skip
     group = parser.add_argument_group("values of the other axes while one axis varies")
     group.add_argument(
         "--cells",

@@ -27,12 +27,15 @@ class Model:
         Those of `OF_SOME` that it takes.
     examples : sequence of str
         Ends of command lines, after ``penstock train MODEL``.
+    patience : int or None
+        Epochs after the best one at which scvi-tools stops by default; None: never.
     """
 
     name: str
     what: str
     takes: Sequence[str]
     examples: Sequence[str]
+    patience: int | None = None
 
     @property
     def command(self) -> str:
@@ -63,10 +66,12 @@ _MODELS = (
     Model(
         "PEAKVI", "latent variables from accessible regions (ATAC)", ("labels_key", *_COVARIATES),
         ("cells.h5mu --measurement atac", "cells.h5mu --measurement atac --batch-key donor_id"),
+        patience=50,
     ),
     Model(
         "POISSONVI", "latent variables from counts of fragments (ATAC)", ("labels_key", *_COVARIATES),
         ("cells.h5mu --measurement atac", "cells.h5mu --measurement atac --batch-key donor_id"),
+        patience=50,
     ),
     Model(
         "AUTOZI", "latent variables, and which genes are zero-inflated", ("labels_key",),
@@ -79,12 +84,14 @@ _MODELS = (
     Model(
         "TOTALVI", "latent variables from genes and proteins (CITE-seq)", ("protein", *_COVARIATES),
         ("cells.h5mu --measurement rna --protein prot", "cells.soma --protein ADT --batch-key donor_id"),
+        patience=45,
     ),
     Model(
         "MULTIVI", "latent variables from genes and accessible regions, with or without proteins",
         ("regions", "protein", *_COVARIATES),
         ("cells.h5mu --measurement rna --regions atac",
          "cells.h5mu --measurement rna --regions atac --protein prot"),
+        patience=50,
     ),
 )  # fmt: skip
 

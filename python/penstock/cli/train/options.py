@@ -28,7 +28,7 @@ def add_options(parser: argparse.ArgumentParser, model: Model) -> None:
         parser.add_argument("--model", type=model_name, default="SCVI", help=argparse.SUPPRESS)
     _add_cells(parser)
     _add_fields(parser, model)
-    _add_training(parser)
+    _add_training(parser, model)
     _add_results(parser)
 
 
@@ -95,7 +95,7 @@ def _add_fields(parser: argparse.ArgumentParser, model: Model) -> None:
         group.add_argument(f"--{name.replace('_', '-')}", metavar=metavar, help=shown, **more)
 
 
-def _add_training(parser: argparse.ArgumentParser) -> None:
+def _add_training(parser: argparse.ArgumentParser, model: Model) -> None:
     group = parser.add_argument_group("the training")
     group.add_argument(
         "--latent", metavar="N", type=int, default=10, help="number of latent variables"
@@ -129,8 +129,8 @@ def _add_training(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     group.add_argument(
         "--patience", metavar="EPOCHS", type=int,
-        help="epochs without a better validation ELBO (PEAKVI: reconstruction loss) after which "
-        "training stops (default: no early stop; PEAKVI: 50)",
+        help="epochs without a better validation loss after which training stops "
+        f"(default: {model.patience or 'no early stop'})",
     )  # fmt: skip
     group.add_argument(
         "--seed", metavar="N", type=int, default=0, help="seed of the weights and of the noise"
