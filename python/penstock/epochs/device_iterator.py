@@ -60,7 +60,7 @@ class DeviceIterator(EpochIterator):
         sent, self._ahead = self._ahead, None
         if sent is None:
             sent = self._send_next()
-        if self._copier.lane.runs_beside and self._progress.is_ready:
+        if self._copier.stream.runs_beside and self._progress.is_ready:
             self._send_ahead()
         X, obs = self._copier.receive(sent)
         X = self._call(X)

@@ -92,21 +92,21 @@ class EpochNumbers:
             self._ticket = ticket
             return words[_fill(words, (ticket, 0, 0, round_number)) + _EPOCH]
 
-    def choose_for_workers(self, ticket: int, round_number: int, word: int) -> None:
+    def choose_for_workers(self, ticket: int, round_number: int, shuffle: int) -> None:
         """Set the shuffle of that epoch, before workers start it."""
         with self._words().changing() as words:
             for slot in range(_HEADER, _WORDS, _SLOT):
                 if tuple(words[slot : slot + _KEY]) == (ticket, 0, 0, round_number):
-                    words[slot + _SHUFFLE] = word
+                    words[slot + _SHUFFLE] = shuffle
 
-    def chosen_shuffle(self, serial: int, word: int) -> int:
-        """Return the word of the shuffle of an iterator's workers; set it to `word` if it is 0."""
+    def chosen_shuffle(self, serial: int, shuffle: int) -> int:
+        """Return the number of the shuffle of an iterator's workers; set it if it is 0."""
         with self._words().changing() as words:
             for slot in range(_HEADER, _WORDS, _SLOT):
                 if serial and words[slot + _OWN_SERIAL] == serial:
-                    words[slot + _SHUFFLE] = words[slot + _SHUFFLE] or word
+                    words[slot + _SHUFFLE] = words[slot + _SHUFFLE] or shuffle
                     return words[slot + _SHUFFLE]
-        return word
+        return shuffle
 
     def end_of_start(self) -> None:
         """Give no ticket to processes that start from now on."""

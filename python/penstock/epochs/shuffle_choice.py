@@ -17,9 +17,9 @@ from penstock.plan.shard import Shard, in_worker
 
 from .rank_check import RankCheck
 
-#: Shared words for the shuffles; 0 is none yet.
-_WORDS = {SCATTER: 1, GLOBAL: 2}
-_SHUFFLES = {word: shuffle for shuffle, word in _WORDS.items()}
+#: Numbers that DataLoader workers share for the shuffles; 0: none is chosen yet.
+_NUMBERS = {SCATTER: 1, GLOBAL: 2}
+_SHUFFLES = {number: shuffle for shuffle, number in _NUMBERS.items()}
 
 
 class ShuffleChoice:
@@ -34,11 +34,11 @@ class ShuffleChoice:
         planner: Planner,
         shard: Shard,
         rank_check: RankCheck,
-        word_of_workers: Callable[[int], int],
+        choice_of_workers: Callable[[int], int],
     ) -> Planner:
         """Return a planner with the shuffle of the epoch that starts at a position.
 
-        `word_of_workers` takes the choice of this DataLoader worker (0: none yet) and returns the
+        `choice_of_workers` takes the choice of this DataLoader worker (0: none yet) and returns the
         first choice of any worker.
         """
         if not planner.order_depends_on_kept(shard):
@@ -48,21 +48,21 @@ class ShuffleChoice:
             shuffle = GLOBAL if begun.global_shuffle else SCATTER
         elif in_worker():
             # The main process of a plain DataLoader does not know that an epoch starts.
-            word = word_of_workers(0)
-            if word == 0:
+            number = choice_of_workers(0)
+            if number == 0:
                 alone = shard.world_size == 1
                 shuffle = planner.shuffle_of_epoch(position.epoch) if alone else SCATTER
-                word = word_of_workers(_WORDS[shuffle])
-            shuffle = _SHUFFLES[word]
+                number = choice_of_workers(_NUMBERS[shuffle])
+            shuffle = _SHUFFLES[number]
         else:
             shuffle = self._of_epoch(position.epoch, planner, shard, rank_check)
         return planner.replace_settings(shuffle=shuffle)
 
     def for_workers(self, epoch: int, planner: Planner, shard: Shard, rank_check: RankCheck) -> int:
-        """Return the word for DataLoader workers that will start the epoch; 0 if not needed."""
+        """Return the number for DataLoader workers that will start the epoch; 0 if not needed."""
         if not planner.depends_on_cache:
             return 0
-        return _WORDS[self._of_epoch(epoch, planner, shard, rank_check)]
+        return _NUMBERS[self._of_epoch(epoch, planner, shard, rank_check)]
 
     def _of_epoch(self, epoch: int, planner: Planner, shard: Shard, rank_check: RankCheck) -> str:
         """Return the shuffle of an epoch; later calls return the first choice."""

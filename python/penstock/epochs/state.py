@@ -198,11 +198,11 @@ class EpochState:
         if self._resumed is not None and self._resumed.epoch == epoch:
             return  # the state has the shuffle, also for workers
         planner = planner.replace_settings(keep=False)  # as in workers
-        word = self._choice.for_workers(
+        number = self._choice.for_workers(
             epoch, planner, planner.settings.find_shard(), self._rank_check
         )
-        if word:
-            self.counter.choose_for_workers(ticket, round_number, word)
+        if number:
+            self.counter.choose_for_workers(ticket, round_number, number)
 
     def _begin(self, epoch: int, planner: Planner, shard: Shard, serial: int = 0) -> ProcessRun:
         selection = planner.selection
@@ -219,7 +219,7 @@ class EpochState:
             planner,
             shard,
             self._rank_check,
-            lambda word: self.counter.chosen_shuffle(serial, word),
+            lambda number: self.counter.chosen_shuffle(serial, number),
         ).divided(shard)
         run = begin_run(resumed, planner, shard)
         run.serial = serial

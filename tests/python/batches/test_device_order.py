@@ -1,6 +1,6 @@
 """Batches that are made on a device: order of operations.
 
-A lane that records its calls replaces a stream.
+A stream that records its calls replaces a stream.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ copier = pytest.importorskip("penstock.batches.device.copier")
 tiled = stores.tiled
 
 
-class NotingLane:
+class NotingStream:
     """Notes what it is asked; its work is done by the time that it is waited for."""
 
     pins_memory = False
@@ -48,8 +48,8 @@ class NotingLane:
 
 
 @pytest.fixture
-def lane(monkeypatch) -> NotingLane:
-    noting = NotingLane()
+def stream(monkeypatch) -> NotingStream:
+    noting = NotingStream()
     monkeypatch.setattr(copier, "stream_of", lambda device: noting)
     return noting
 
@@ -64,24 +64,24 @@ def all_ready(monkeypatch):
     )
 
 
-def test_the_next_batch_is_sent_before_one_is_handed_over(tiled, lane, all_ready) -> None:
+def test_the_next_batch_is_sent_before_one_is_handed_over(tiled, stream, all_ready) -> None:
     ds = of(tiled)
     assert len(list(ds)) == 13
-    kinds = [note[0] for note in lane.notes]
+    kinds = [note[0] for note in stream.notes]
     # Each batch: its copy's end, its work's end. The second is sent before the first is handed over,
     # and memory is filled again from the third on, once its copy is done.
     assert kinds[:5] == ["mark", "mark", "mark", "mark", "hand over"]
     rest = ["wait", "mark", "mark", "hand over"]
     assert kinds[5:] == [*(rest * 11), "hand over"]
-    copied = [note[1] for note in lane.notes if note[0] == "mark"][::2]
-    waited = [note[1] for note in lane.notes if note[0] == "wait"]
+    copied = [note[1] for note in stream.notes if note[0] == "mark"][::2]
+    waited = [note[1] for note in stream.notes if note[0] == "wait"]
     assert waited == copied[:-2], "each piece of memory waits for its own copy"
-    handed = [note[1] for note in lane.notes if note[0] == "hand over"]
-    assert handed == [note[1] for note in lane.notes if note[0] == "mark"][1::2]
+    handed = [note[1] for note in stream.notes if note[0] == "hand over"]
+    assert handed == [note[1] for note in stream.notes if note[0] == "mark"][1::2]
 
 
 @pytest.mark.parametrize("sparse", LAYOUTS)
-def test_all_memory_of_a_batch_is_handed_over(tiled, lane, all_ready, sparse) -> None:
+def test_all_memory_of_a_batch_is_handed_over(tiled, stream, all_ready, sparse) -> None:
     for number, (X, obs) in enumerate(of(tiled, sparse=sparse)):
         if sparse == "csr":
             parts = [X.crow_indices(), X.col_indices(), X.values()]
@@ -89,12 +89,12 @@ def test_all_memory_of_a_batch_is_handed_over(tiled, lane, all_ready, sparse) ->
             parts = [X.indices(), X.values()]
         else:
             parts = [X]
-        handed = [note for note in lane.notes if note[0] == "hand over"][number][2]
+        handed = [note for note in stream.notes if note[0] == "hand over"][number][2]
         told = {each.untyped_storage().data_ptr() for each in handed}
         assert {each.untyped_storage().data_ptr() for each in [*parts, obs["soma_joinid"]]} <= told
 
 
-def test_batches_do_not_share_memory_that_is_filled_again(tiled, lane, all_ready) -> None:
+def test_batches_do_not_share_memory_that_is_filled_again(tiled, stream, all_ready) -> None:
     kept = list(of(tiled, shuffle=False, sparse="csr"))
     plain = list(of(tiled, None, shuffle=False, sparse="csr"))
     for (X, obs), (expected, expected_obs) in zip(kept, plain, strict=True):
@@ -103,7 +103,7 @@ def test_batches_do_not_share_memory_that_is_filled_again(tiled, lane, all_ready
         assert obs["soma_joinid"].untyped_storage().nbytes() == 8 * len(X)  # labels may be kept
 
 
-def test_what_is_ahead_is_not_counted(tiled, lane, all_ready) -> None:
+def test_what_is_ahead_is_not_counted(tiled, stream, all_ready) -> None:
     ds = of(tiled)
     whole = [obs["soma_joinid"].tolist() for _, obs in ds]
     ds.set_epoch(0)
@@ -120,7 +120,7 @@ def test_what_is_ahead_is_not_counted(tiled, lane, all_ready) -> None:
     assert next(batches, None) is None
 
 
-def test_an_error_comes_in_its_turn(tiled, lane, all_ready, monkeypatch) -> None:
+def test_an_error_comes_in_its_turn(tiled, stream, all_ready, monkeypatch) -> None:
     send, sent = copier.DeviceCopier.send, []
 
     def failing(self, X, obs):
@@ -138,12 +138,12 @@ def test_an_error_comes_in_its_turn(tiled, lane, all_ready, monkeypatch) -> None
     assert next(batches, None) is None
 
 
-def test_a_batch_that_is_not_there_is_not_waited_for(tiled, lane, monkeypatch) -> None:
+def test_a_batch_that_is_not_there_is_not_waited_for(tiled, stream, monkeypatch) -> None:
     from penstock.epochs.iterator import EpochProgress
 
     monkeypatch.setattr(EpochProgress, "is_ready", False)
     assert len(list(of(tiled))) == 13
-    kinds = [note[0] for note in lane.notes if note[0] != "wait"]
+    kinds = [note[0] for note in stream.notes if note[0] != "wait"]
     assert kinds == ["mark", "mark", "hand over"] * 13
 
 

@@ -39,14 +39,14 @@ class DeviceCopier:
     ----------
     settings : LoaderSettings
         Settings; `device` is used.
-    lane : DeviceStream, optional
+    stream : DeviceStream, optional
         Stream for copies. By default a new stream of the device.
     """
 
-    def __init__(self, settings: LoaderSettings, lane: DeviceStream | None = None) -> None:
+    def __init__(self, settings: LoaderSettings, stream: DeviceStream | None = None) -> None:
         self._device = torch.device(settings.device or "cpu")
-        self.lane = stream_of(self._device) if lane is None else lane
-        self._staging = [Staging(self.lane.pins_memory) for _ in range(2)]
+        self.stream = stream_of(self._device) if stream is None else stream
+        self._staging = [Staging(self.stream.pins_memory) for _ in range(2)]
         self._copied: list[Any] = [None, None]
         self._turn = 0
 
@@ -65,12 +65,12 @@ class DeviceCopier:
         travelling = [*X.travelling(), *((each, each.dtype) for each in moved.values())]
         turn, self._turn = self._turn, 1 - self._turn
         if self._copied[turn] is not None:
-            self.lane.wait(self._copied[turn])
+            self.stream.wait(self._copied[turn])
         memory, places = self._staging[turn].pack(travelling)
-        with self.lane.queue():
+        with self.stream.queue():
             there = torch.empty(len(memory), dtype=torch.uint8, device=self._device)
             there.copy_(memory, non_blocking=True)
-            self._copied[turn] = self.lane.mark()
+            self._copied[turn] = self.stream.mark()
             arrived = [unpacked(there, place) for place in places]
             count = len(arrived) - len(moved)
             matrix, tensors = X.place(arrived[:count])
@@ -78,13 +78,13 @@ class DeviceCopier:
             placed = {
                 name: values.clone() for name, values in zip(moved, arrived[count:], strict=True)
             }
-            mark = self.lane.mark()
+            mark = self.stream.mark()
         tensors = [*tensors, *placed.values()]
         return SentBatch(matrix, {**obs, **placed} if placed else obs, tensors, mark)
 
     def receive(self, sent: SentBatch) -> tuple[Any, Any]:
         """Return (X, obs) of a sent batch, ready for work that the caller queues from now on."""
-        self.lane.hand_over(sent.mark, sent.tensors)
+        self.stream.hand_over(sent.mark, sent.tensors)
         return sent.X, sent.obs
 
 

@@ -39,7 +39,7 @@ class DeviceStream(Protocol):
         """
 
 
-class BlockingLane:
+class BlockingStream:
     """Synchronous work, without a stream of its own (CPU and others)."""
 
     pins_memory = False
@@ -111,7 +111,7 @@ class AcceleratorStreams:
 Streams = type[CudaStreams] | type[AcceleratorStreams]
 
 
-class StreamLane:
+class SideStream:
     """A stream of a device besides the one of the model."""
 
     pins_memory = True
@@ -159,4 +159,4 @@ def streams_of(device: torch.device) -> Streams | None:
 def stream_of(device: torch.device) -> DeviceStream:
     """Return the stream for a device."""
     streams = streams_of(device)
-    return BlockingLane() if streams is None else StreamLane(device, streams)
+    return BlockingStream() if streams is None else SideStream(device, streams)
