@@ -50,7 +50,7 @@ def test_bandwidth_is_megabits_a_second(small: Path, here: Path) -> None:
     sent = found["bytes_read"] / 1e6
     assert (sent > 0.1).all()
     assert (found["epoch_seconds"] >= sent).all(), (found["epoch_seconds"], sent)
-    assert (found["epoch_seconds"] < 20 * sent + 10).all()
+    assert (found["epoch_seconds"] < 500 * sent).all()  # kilobits take 1,000 times as long
 
 
 def test_tiledb_waits_for_a_late_server(tmp_path: Path) -> None:

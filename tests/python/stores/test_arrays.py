@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
 import numpy as np
@@ -396,7 +395,6 @@ def test_damaged_files_are_errors(tmp_path: Path) -> None:
             "n": np.ones(200, dtype=np.uint8),
         }
     whole = ours(str(uri))
-    begun = time.monotonic()
     outcomes = {"error": 0, "same": 0, "other": 0}
     (summed,) = uri.glob("__fragments/*/a2.tdb")  # "n" with its SHA-256
     for path in sorted(p for p in uri.rglob("*") if p.is_file()):
@@ -420,4 +418,3 @@ def test_damaged_files_are_errors(tmp_path: Path) -> None:
         path.write_bytes(stored)
     assert ours(str(uri)) == whole
     assert outcomes["error"] > 100
-    assert time.monotonic() - begun < 300
