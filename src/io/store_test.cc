@@ -335,6 +335,9 @@ TEST(Paths, AddressesWithSecretsAreRefusedUnseen) {
                           "https;//user:hidden@host/x",
                           "HTTP:user:hidden@host/x",
                           "http//user:hidden@host/x",
+                          "//user:hidden@host/x",
+                          "http://user%3Ahidden%40host/x",
+                          "s3://AKIA%3ahidden%40bucket/x",
                           "https:/host/x?hidden"}) {
     EXPECT_NE(secret_part_of(uri), "") << uri;
     try {
@@ -350,7 +353,7 @@ TEST(Paths, AddressesWithSecretsAreRefusedUnseen) {
   for (const char* uri :
        {"http://host:80/a%40b:c", "http://host/a@b:c", "https://[fe80::1]:443/x",
         "https://[fe80::1]/x", "s3://bucket/a?b", "/data/http://user:x@host", "user:x@host/x", "",
-        "http://", "http:/host", "http/a@b", "https@a", "httpd:a@b", "a b://c:d@e",
+        "http://", "http:/host", "http/a@b", "https@a", "httpd:a@b", "a b://c:d@e", "//share/a:b@c",
         "s3://arn:aws:s3:eu-west-1:1234:accesspoint/x"}) {
     EXPECT_EQ(secret_part_of(uri), "") << uri;
   }

@@ -21,6 +21,19 @@ std::string lower(std::string_view text) {
 
 bool is_web(std::string_view scheme) { return lower(scheme) == "http" || lower(scheme) == "https"; }
 
+/// curl takes "http:///host" for "http://host".
+std::string_view without_slashes(std::string_view rest) {
+  return rest.substr(std::min(rest.find_first_not_of('/'), rest.size()));
+}
+
+/// "//user:password@host": the scheme is missing.
+bool has_no_scheme(std::string_view address) {
+  if (!address.starts_with("//")) return false;
+  const std::string_view rest = without_slashes(address);
+  const size_t at = rest.substr(0, rest.find('/')).find('@');
+  return at != std::string_view::npos && rest.substr(0, at).find(':') != std::string_view::npos;
+}
+
 /// "http:/host", "https;//host", "http//host": no path that anyone has.
 bool is_mistyped_web(std::string_view address) {
   const std::string begin = lower(address.substr(0, std::string_view("https://").size()));
@@ -31,11 +44,6 @@ bool is_mistyped_web(std::string_view address) {
 
 /// Whether '?' and '#' are plain characters of names in this scheme.
 bool has_plain_names(std::string_view scheme) { return scheme == "s3" || scheme == "file"; }
-
-/// curl takes "http:///host" for "http://host".
-std::string_view without_slashes(std::string_view rest) {
-  return rest.substr(std::min(rest.find_first_not_of('/'), rest.size()));
-}
 
 // Place of the colon of a port or a password; npos if there is none.
 size_t colon_of(std::string_view authority) {
@@ -48,6 +56,8 @@ size_t colon_of(std::string_view authority) {
 bool has_password(std::string_view rest) {
   const std::string_view authority = rest.substr(0, rest.find_first_of("/?#"));
   if (authority.find('@') != std::string_view::npos) return true;
+  const std::string escaped = lower(authority);  // no host has these characters
+  if (escaped.find("%40") != escaped.npos || escaped.find("%3a") != escaped.npos) return true;
   const size_t colon = colon_of(authority);
   if (colon == std::string_view::npos || authority.starts_with("arn:")) return false;
   return authority.find_first_not_of("0123456789", colon + 1) != std::string_view::npos ||
@@ -65,6 +75,7 @@ std::string_view from_scheme(std::string_view address) {
 }  // namespace
 
 std::string secret_part_of(std::string_view address) {
+  if (has_no_scheme(address)) return "a mistyped scheme";
   address = from_scheme(address);
   const std::string scheme = scheme_of(address);
   if (scheme.empty()) {

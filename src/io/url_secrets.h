@@ -12,9 +12,10 @@
 namespace penstock::io {
 
 /// Names the part of an address that may be a secret: "a user or password", "a query", "a
-/// fragment", "a mistyped scheme" (http:/user:password@host). Empty if there is none. A port counts
-/// as a password if it is not a number or if an '@' follows anywhere. Characters before the scheme
-/// are ignored. Paths have no secret parts. In an s3:// key "?" and "#" are plain characters.
+/// fragment", "a mistyped scheme" (http:/user:password@host, //user:password@host). Empty if there
+/// is none. A port counts as a password if it is not a number or if an '@' follows anywhere, and so
+/// does a host with an escaped ':' or '@'. Characters before the scheme are ignored. Paths have no
+/// secret parts. In an s3:// key "?" and "#" are plain characters.
 std::string secret_part_of(std::string_view address);
 
 /// Throws InvalidArgument if the address has such a part. The message does not show the address;

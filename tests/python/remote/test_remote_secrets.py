@@ -39,6 +39,7 @@ def addresses(host: str) -> list[str]:
         f"http://user:{SECRET}@{host}/exp",
         f"http://{SECRET}@{host}/exp",
         f"http://user:a/{SECRET}@{host}/exp",
+        f"http://user%3A{SECRET}%40{host}/exp",
         f"http://{host}/exp?X-Amz-Signature={SECRET}",
         f"https://{host}/exp?sv=1&sig={SECRET}",
         f"s3://AKIA:{SECRET}@bucket/exp",
@@ -53,6 +54,7 @@ def mistyped(host: str) -> list[str]:
     return [
         f"http:/user:{SECRET}@{host}/exp",
         f"https;//user:{SECRET}@{host}/exp",
+        f"//user:{SECRET}@{host}/exp",
         f"https:/{host}/exp?sig={SECRET}",
     ]
 
