@@ -63,24 +63,16 @@ std::shared_ptr<const GlobalOrder> global_order(std::span<const UnitRows> units,
   return std::make_shared<const GlobalOrder>(rows, options);
 }
 
-/// Whether one process reads the epoch, without workers. Ranks and workers get whole visits, since
-/// each of them would pay for its parts.
-bool is_alone(const EpochOptions& options) {
-  return options.shard.world_size == 1 && options.shard.num_workers == 1;
-}
-
-/// Whether waiting for all rows takes little longer than for the first batches.
-bool fits_at_once(std::span<const Visit> visits, const EpochOptions& options) {
+uint64_t rows_of(std::span<const Visit> visits) {
   uint64_t rows = 0;
   for (const Visit& visit : visits) rows += visit.row_count();
-  return rows <= 2 * options.prefill_rows;
+  return rows;
 }
 
 bool divides_visits(std::span<const UnitRows> units, std::span<const Visit> visits,
                     const EpochOptions& options) {
   const bool drawn = !units.empty() && units.front().drawn_from != 0;
-  return options.shuffle && !drawn && is_alone(options) && !fits_at_once(visits, options) &&
-         parts_are_stored_rows(units.size());
+  return options.shuffle && !drawn && is_alone(options) && !fits_at_once(rows_of(visits), options);
 }
 
 std::vector<Visit> plan_visits(std::span<const UnitRows> units, const EpochOptions& options) {
@@ -98,7 +90,7 @@ std::vector<Visit> plan_visits(std::span<const UnitRows> units, const EpochOptio
 // If all rows are one bucket, nothing leaves before everything is read.
 uint32_t clamp_spread(uint64_t spread, std::span<const Visit> visits, const EpochOptions& options) {
   if (!options.shuffle || visits.empty()) return 1;
-  const bool may_wait = !is_alone(options) || fits_at_once(visits, options);
+  const bool may_wait = !is_alone(options) || fits_at_once(rows_of(visits), options);
   const uint64_t most = may_wait ? visits.size() : visits.size() - 1;
   return static_cast<uint32_t>(std::clamp<uint64_t>(spread, 1, std::max<uint64_t>(most, 1)));
 }
@@ -167,8 +159,10 @@ BatchCut batch_cut(std::span<const UnitRows> units, uint64_t own_rows,
 uint64_t fingerprint_of(std::span<const UnitRows> units, const EpochOptions& options,
                         const RowSampler* sampler) {
   // Version of the plan: change it with anything that changes an order. Version 6 changed those of
-  // one process alone.
-  uint64_t hash = options.shuffle && is_alone(options) && !reads_blocks(options) ? 6 : 5;
+  // one process alone, version 7 those of its stores of few units.
+  const bool alone = options.shuffle && is_alone(options) && !reads_blocks(options);
+  const bool few = units.size() < kLeastUnitsCutByRows && parts_are_stored_rows(units, options);
+  uint64_t hash = !alone ? 5 : few ? 7 : 6;
   for (const uint64_t value :
        {options.seed, options.epoch, uint64_t{options.shuffle}, uint64_t{options.shard.world_size},
         uint64_t{options.shard.num_workers}, static_cast<uint64_t>(options.uneven),
@@ -221,7 +215,7 @@ EpochPlan::EpochPlan(std::span<const UnitRows> units, const EpochOptions& option
     reach_ = block_reach(layout_, batches_);
   } else {
     visits_ = plan_visits(units, options_);
-    stored_parts_ = !options_.shuffle || parts_are_stored_rows(units.size());
+    stored_parts_ = !options_.shuffle || parts_are_stored_rows(units, options_);
     spread_ = clamp_spread(spread, visits_, options_);
     layout_ = layout_of(visits_, spread_, options_);
     batches_ = batch_cut(units, layout_.row_count(), options_);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "plan/cut/rank_cut.h"
 #include "plan/random.h"
 
 namespace penstock::plan {
@@ -28,28 +29,30 @@ void begin_anywhere(Visit& visit, const EpochOptions& options) {
 }
 
 /// Number of parts that give first rows: more than one if there are few units. 0: stays whole.
-uint32_t part_count(const Visit& visit, size_t units) {
+uint32_t part_count(const Visit& visit, size_t units, uint32_t first_rows) {
   if (visit.repeats_row) return 0;
-  const auto wanted = static_cast<uint32_t>((kFirstVisits + units - 1) / units);
-  return std::min(wanted, visit.row_count() / (2 * kFirstRows));
+  const size_t visits = size_t{kFirstVisits} * kFirstRows / first_rows;
+  const auto wanted = static_cast<uint32_t>((visits + units - 1) / units);
+  return std::min(wanted, visit.row_count() / (2 * first_rows));
 }
 
 }  // namespace
 
 std::vector<Visit> divide_first_visits(std::vector<Visit> visits, const EpochOptions& options) {
   const size_t units = std::min(kFirstVisits, visits.size());
+  const uint32_t first_rows = units < kLeastUnitsCutByRows ? 2 * kFirstRows : kFirstRows;
   std::vector<Visit> divided, rests;
   for (uint32_t part = 0, most_parts = 1; part < most_parts; ++part) {
     for (size_t i = 0; i < units; ++i) {
       Visit& visit = visits[i];
-      const uint32_t parts = part_count(visit, units);
+      const uint32_t parts = part_count(visit, units, first_rows);
       if (parts == 0 && part == 0) divided.push_back(visit);
       if (part >= parts) continue;
       if (part == 0) begin_anywhere(visit, options);
       const auto begin_of = [&](uint32_t each) {
         return static_cast<uint32_t>(uint64_t{visit.row_count()} * each / parts);
       };
-      const uint32_t middle = begin_of(part) + kFirstRows;
+      const uint32_t middle = begin_of(part) + first_rows;
       divided.push_back(part_of(visit, begin_of(part), middle));
       rests.push_back(part_of(visit, middle, begin_of(part + 1)));
       most_parts = std::max(most_parts, parts);

@@ -84,6 +84,23 @@ TEST(FirstVisits, TakeSeveralPartsOfFewUnits) {
   }
 }
 
+TEST(FirstVisits, AreHalfAsManyOfVeryFewUnits) {
+  EpochOptions options;
+  for (const size_t count : std::array<size_t, 5>{1, 3, 4, 8, 15}) {
+    const auto units = units_of(count, 40'000);
+    const size_t parts = (kFirstVisits / 2 + count - 1) / count;
+    for (options.seed = 0; options.seed < 20; ++options.seed) {
+      const EpochPlan plan(units, options, 1000);
+      ASSERT_EQ(plan.visit_count(), 2 * parts * count);
+      for (size_t i = 0; i < parts * count; ++i) {
+        EXPECT_EQ(plan.visit(i).row_count(), 2 * kFirstRows);
+        EXPECT_TRUE(plan.keeps_stored_part(i));
+      }
+      expect_every_row_once(plan, count * 40'000);
+    }
+  }
+}
+
 TEST(FirstVisits, TakeEachRowEquallyOften) {
   const auto units = units_of(40, 1024);
   std::vector<uint32_t> times(1024, 0);

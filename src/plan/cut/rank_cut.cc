@@ -85,7 +85,7 @@ uint32_t begin_in_unit(const Piece& piece, std::span<const UnitRows> units,
                        const EpochOptions& options) {
   const UnitRows& unit = units[piece.index];
   const uint32_t rows = unit.row_count;
-  if (!options.shuffle || !parts_are_stored_rows(units.size()) ||
+  if (!options.shuffle || !parts_are_stored_rows(units, options) ||
       piece.part_end - piece.part_begin == rows) {
     return piece.part_begin;
   }
@@ -200,6 +200,21 @@ void repeat_row(std::span<const UnitRows> units, const EpochOptions& options,
 }
 
 }  // namespace
+
+bool is_alone(const EpochOptions& options) {
+  return options.shard.world_size == 1 && options.shard.num_workers == 1;
+}
+
+bool fits_at_once(uint64_t rows, const EpochOptions& options) {
+  return rows <= 2 * options.prefill_rows;
+}
+
+bool parts_are_stored_rows(std::span<const UnitRows> units, const EpochOptions& options) {
+  if (units.size() >= kLeastUnitsCutByRows) return true;
+  uint64_t rows = 0;
+  for (const UnitRows& unit : units) rows += unit.row_count;
+  return is_alone(options) && !fits_at_once(rows, options);
+}
 
 uint32_t lanes_of(size_t units, const EpochOptions& options) {
   if (options.chunk_rows != 0 || options.global_order) return options.shard.num_workers;

@@ -28,12 +28,17 @@ inline constexpr uint64_t kLeastUnitsPerRank = 64;
 inline constexpr uint64_t kLeastUnitsPerWorker = 8;
 inline constexpr uint64_t kLeastUnitsCutByRows = 16;
 
+/// Whether one process reads the epoch, without workers. It divides its first visits
+/// (first_visits.h). Ranks and workers do not, since each of them would pay for its parts.
+bool is_alone(const EpochOptions& options);
+
+/// Whether waiting for all rows takes little longer than for the first batches.
+bool fits_at_once(uint64_t rows, const EpochOptions& options);
+
 /// True if the parts of a unit are stretches of its rows as stored. Otherwise they are stretches of
 /// a permutation: then every share has cells from everywhere, even in a store of one unit, but
-/// reads all of it.
-constexpr bool parts_are_stored_rows(uint64_t units) noexcept {
-  return units >= kLeastUnitsCutByRows;
-}
+/// reads all of it. Nobody shares units with a process alone.
+bool parts_are_stored_rows(std::span<const UnitRows> units, const EpochOptions& options);
 
 /// For all shares, without repeats: the part of every unit that a share keeps, except at its two
 /// ends. 1 if shares are stretches of whole units.
