@@ -39,14 +39,17 @@ class KeptRows {
   std::unique_ptr<Impl> impl_;
 };
 
-/// Whether loaders with these options keep all of their rows, because they fit in memory_budget. It
-/// does not matter which are kept by now, so the order of an epoch may depend on it.
+/// Whether loaders with these options keep all of their rows, because they fit in memory_budget or
+/// in the part of it that divide_memory chooses. It does not matter which are kept by now, so the
+/// order of an epoch may depend on it.
 bool keeps_all_rows(const Matrix& matrix, const LoaderOptions& options);
 
 /// Divides options.memory_budget for rows that do not all fit in it: three quarters, or
 /// half, become kept_memory, for as many rows as that holds, and the others are read in each epoch.
-/// Without effect if all rows fit, if less than a quarter of them would be kept, or if nothing can
-/// be kept. The order of an epoch depends on the memory_budget that is left, and so on this.
+/// If all rows fit only in a smaller memory_budget, because more units and batches would be ahead
+/// in a larger one, that becomes options.memory_budget, and kept_memory stays 0. Without effect if
+/// all rows fit, if less than a quarter of them would be kept, or if nothing can be kept. The order
+/// of an epoch depends on the memory_budget that is left, and so on this.
 LoaderOptions divide_memory(const Matrix& matrix, LoaderOptions options);
 
 }  // namespace penstock

@@ -270,6 +270,7 @@ BudgetSplit split_budget(const BudgetRequest& request, const format::MatrixReade
     split.batch_bytes = sizes.batch_bytes * (level.batches + 1);
     split.units_in_flight = level.units;
     split.batches_ahead = level.batches;
+    if (!is_last) split.lower_budget = reserve * level.share - 1;
     split.spread = std::max(rows.spread, 1U);
     split.block_rows = rows.block_rows;
     reach_ahead(reader, units, sizes.unit_bytes, split);

@@ -37,6 +37,7 @@ struct BudgetSplit {
   uint32_t batches_ahead = 1;    ///< finished or being made
   uint32_t spread = 1;           ///< K
   uint64_t block_rows = 0;       ///< of a global order: rows whose units are read together
+  uint64_t lower_budget = 0;     ///< the most memory with which fewer units and batches are ahead
   uint64_t keep_room = 0;        ///< of row_bytes, for rows that stay after the epoch
   uint64_t keep_beside = 0;      ///< beside the budget, for such rows; one of both is 0
   uint64_t keep_bytes = 0;       ///< expected, of the selection

@@ -31,13 +31,24 @@ void KeptRows::clear() { impl_->store->clear(); }
 
 bool keeps_all_rows(const Matrix& matrix, const LoaderOptions& options) {
   if (!pipeline::may_keep(*HandleAccess::source(matrix), options)) return false;
-  return pipeline::make_epoch_setup(HandleAccess::source(matrix), options).budget.keep_room != 0;
+  return pipeline::budget_that_keeps_all(HandleAccess::source(matrix), options) != 0;
 }
 
 LoaderOptions divide_memory(const Matrix& matrix, LoaderOptions options) {
   if (!pipeline::may_keep(*HandleAccess::source(matrix), options)) return options;
-  if (std::holds_alternative<GlobalShuffle>(options.order)) return options;
-  const uint64_t kept = pipeline::memory_for_part_of_rows(HandleAccess::source(matrix), options);
+  if (options.kept_memory != 0) return options;
+  const format::MatrixSourcePtr& source = HandleAccess::source(matrix);
+  const bool global = std::holds_alternative<GlobalShuffle>(options.order);
+  // A global order does not depend on memory. What was kept with all of it is used with all of it.
+  if (global && pipeline::make_stream_setup(source, options).keep->kept_rows() != nullptr) {
+    return options;
+  }
+  if (const uint64_t enough = pipeline::budget_that_keeps_all(source, options); enough != 0) {
+    options.memory_budget = enough;
+    return options;
+  }
+  if (global) return options;
+  const uint64_t kept = pipeline::memory_for_part_of_rows(source, options);
   options.memory_budget -= kept;
   options.kept_memory = kept;
   return options;

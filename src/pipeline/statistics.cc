@@ -42,7 +42,7 @@ LoaderOptions loader_options(const Matrix& matrix, const StatisticsOptions& opti
   loader.kept = options.kept;
   // What an epoch keeps of some rows, or in its own batches' memory, is left alone.
   if (!keeps_all_rows(matrix, loader)) loader.kept = nullptr;
-  return loader;
+  return loader.kept != nullptr ? divide_memory(matrix, loader) : loader;
 }
 
 std::vector<double> checked_upper(std::vector<double> upper, uint32_t group_count,

@@ -142,14 +142,15 @@ class Planner:
         return self.settings.keep and shard.world_size == 1 and not in_worker()
 
     def divided(self, shard: Shard) -> Planner:
-        """Return a planner that keeps a part of the cells in memory, if not all of them fit.
+        """Return a planner that keeps as many cells in memory as fit.
 
-        Its `memory_budget` is less, and `kept_memory` is the rest.
+        If only a part of them fits, its `memory_budget` is less, and `kept_memory` is the rest. If
+        all of them fit only in a smaller `memory_budget`, it has that one.
         """
         if not self.keeps_cells(shard) or self.settings.kept_memory:
             return self
         options = _core.divide_memory(self.selection.matrix, self.epoch_options(shard, 0))
-        if not options.kept_memory:
+        if options.memory_budget == self.settings.memory_budget:
             return self
         return self.replace_settings(
             memory_budget=options.memory_budget, kept_memory=options.kept_memory

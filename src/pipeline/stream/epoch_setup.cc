@@ -171,6 +171,26 @@ EpochSetup make_epoch_setup(const format::MatrixSource& source, StreamSetup chos
   return setup;
 }
 
+uint64_t budget_that_keeps_all(const format::MatrixSourcePtr& source,
+                               const LoaderOptions& options) {
+  StreamSetup setup = make_stream_setup(source, options);
+  if (!setup.request.keep) return 0;
+  const auto units = selected_units(*source, *setup.reader, setup.rows,
+                                    options.stored_rows ? &*options.stored_rows : nullptr);
+  const uint64_t needed = packed_selection_bytes(*setup.reader, units);
+  while (setup.request.memory_budget >= needed) {
+    try {
+      const BudgetSplit split = make_epoch_setup(*source, setup, options).budget;
+      if (split.keep_room != 0) return setup.request.memory_budget;
+      if (split.lower_budget == 0) return 0;
+      setup.request.memory_budget = split.lower_budget;
+    } catch (const ResourceExhausted&) {
+      return 0;  // too little to decode in
+    }
+  }
+  return 0;
+}
+
 uint64_t memory_for_part_of_rows(const format::MatrixSourcePtr& source,
                                  const LoaderOptions& options) {
   const StreamSetup setup = make_stream_setup(source, options);
@@ -178,7 +198,6 @@ uint64_t memory_for_part_of_rows(const format::MatrixSourcePtr& source,
                                     options.stored_rows ? &*options.stored_rows : nullptr);
   const uint64_t least = packed_selection_bytes(*setup.reader, units) / kLeastKeptPart;
   if (options.memory_budget - options.memory_budget / kMixingParts[0] < least) return 0;
-  if (make_epoch_setup(*source, setup, options).budget.keep_room != 0) return 0;
   for (const uint64_t mixing : kMixingParts) {
     StreamSetup divided = setup;
     divided.request.memory_budget = options.memory_budget / mixing;

@@ -42,6 +42,10 @@ std::vector<int64_t> column_ids(const format::MatrixSource& source, const Loader
 /// Whether this loader keeps rows: it is asked to, has all rows of the selection, and reads them.
 bool may_keep(const format::MatrixSource& source, const LoaderOptions& options) noexcept;
 
+/// The largest memory_budget, up to that of the options, with which all rows stay; 0 if there is
+/// none. With more memory, more units and batches are ahead, which can leave less for rows.
+uint64_t budget_that_keeps_all(const format::MatrixSourcePtr& source, const LoaderOptions& options);
+
 /// Part of the memory_budget that keeps rows if not all fit in it; 0 if it is not worth it.
 uint64_t memory_for_part_of_rows(const format::MatrixSourcePtr& source,
                                  const LoaderOptions& options);

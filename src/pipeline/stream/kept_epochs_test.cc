@@ -132,6 +132,7 @@ TEST(KeptEpochs, KeepAPartOfWhatDoesNotFit) {
     auto kept = std::make_shared<KeptRows>();
     LoaderOptions options = test.options;
     options.kept = kept;
+    if (budget_that_keeps_all(test.matrix, options) != 0) continue;
     options.kept_memory = memory_for_part_of_rows(test.matrix, options);
     if (options.kept_memory == 0) continue;
     ++divided;
@@ -155,6 +156,40 @@ TEST(KeptEpochs, KeepAPartOfWhatDoesNotFit) {
   EXPECT_GT(divided, rounds / 3);
   EXPECT_GT(in_part, 2 * divided);
   std::printf("%lu of %lu cases keep a part\n", divided, rounds);
+}
+
+// More units and batches are ahead with more memory, so a larger budget may leave less for rows.
+TEST(KeptEpochs, KeepAllWithMoreMemoryToo) {
+  uint64_t lowered = 0;
+  for (uint64_t seed = 0; seed < 20 || (lowered < 3 && seed < 400); ++seed) {
+    const TestSeed own(seed);
+    std::mt19937_64 random(own);
+    Case test = large_case(own, random);
+    test.options.kept = std::make_shared<KeptRows>();
+    bool keeps = false;
+    for (uint64_t budget = testing::least_budget(test) + 1; budget < testing::kAmple;
+         budget += budget / 48 + 1) {
+      LoaderOptions options = test.options;
+      options.memory_budget = budget;
+      const uint64_t enough = budget_that_keeps_all(test.matrix, options);
+      EXPECT_LE(enough, budget);
+      EXPECT_TRUE(enough != 0 || !keeps) << budget;
+      keeps = enough != 0;
+      if (enough == 0 || enough == budget) continue;
+      if (lowered++ % 8 != 0) continue;
+      options.memory_budget = enough;
+      options.kept = std::make_shared<KeptRows>();
+      LoaderStats stats;
+      for (options.epoch = 0; options.epoch < 2; ++options.epoch) {
+        read_epoch(test.matrix, options, &stats);
+      }
+      // Random counts are packed worse than is expected of real ones.
+      EXPECT_GT(options.kept->rows(), static_cast<uint64_t>(test.matrix->options().rows) * 3 / 4);
+    }
+    EXPECT_TRUE(keeps);
+  }
+  EXPECT_GT(lowered, 2U);
+  std::printf("%lu budgets are lowered\n", lowered);
 }
 
 // An epoch visits large units in parts, so parts of all units would be kept if rows were kept as
