@@ -226,6 +226,8 @@ void choose_keep(const format::MatrixReader& reader, std::span<const plan::UnitR
     split.keep_room = room - others;
     split.keep_bytes = needed;
     split.keep_form = form;
+    split.keep_packed_bytes = sizes.packed;
+    split.unpacked_bytes = unpacked_bytes - others;
     return;
   }
 }

@@ -31,16 +31,18 @@ struct BudgetSplit {
   uint64_t row_bytes = 0;    ///< capacity of the page pool, tables of rows included
   uint64_t batch_bytes = 0;  ///< all batches together
   uint32_t page_bytes = 0;
-  uint32_t units_in_flight = 1;  ///< number that the plan of memory assumes
-  uint32_t units_decoding = 1;   ///< at a time; units_in_flight unless the store is remote
-  uint32_t units_ahead = 0;      ///< more units that wait for the network, in the others' memory
-  uint32_t batches_ahead = 1;    ///< finished or being made
-  uint32_t spread = 1;           ///< K
-  uint64_t block_rows = 0;       ///< of a global order: rows whose units are read together
-  uint64_t lower_budget = 0;     ///< the most memory with which fewer units and batches are ahead
-  uint64_t keep_room = 0;        ///< of row_bytes, for rows that stay after the epoch
-  uint64_t keep_beside = 0;      ///< beside the budget, for such rows; one of both is 0
-  uint64_t keep_bytes = 0;       ///< expected, of the selection
+  uint32_t units_in_flight = 1;    ///< number that the plan of memory assumes
+  uint32_t units_decoding = 1;     ///< at a time; units_in_flight unless the store is remote
+  uint32_t units_ahead = 0;        ///< more units that wait for the network, in the others' memory
+  uint32_t batches_ahead = 1;      ///< finished or being made
+  uint32_t spread = 1;             ///< K
+  uint64_t block_rows = 0;         ///< of a global order: rows whose units are read together
+  uint64_t lower_budget = 0;       ///< the most memory with which fewer units and batches are ahead
+  uint64_t keep_room = 0;          ///< of row_bytes, for rows that stay after the epoch
+  uint64_t keep_beside = 0;        ///< beside the budget, for such rows; one of both is 0
+  uint64_t keep_bytes = 0;         ///< expected, of the selection
+  uint64_t keep_packed_bytes = 0;  ///< expected, of the selection if it is bit-packed
+  uint64_t unpacked_bytes = 0;  ///< of keep_room, if rows that are kept wide are bit-packed instead
   /// Only units below this number are kept, and these whole. If some rows of every unit were kept,
   /// every unit would be read again for its other rows.
   uint32_t keep_unit_end = std::numeric_limits<uint32_t>::max();

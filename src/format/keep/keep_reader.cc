@@ -35,18 +35,42 @@ KeepReader::Use KeepReader::begin(const KeepPlan& plan) {
   plan_ = plan;
   // A loader of fewer rows, or with more memory, kept them wide. Beside these the others do not
   // fit.
-  if (plan.form == KeptForm::kPacked && (kept_bytes() > plan.room || kept_rows() == nullptr)) {
-    store_->drop_wide();
+  const uint64_t room_before = store_->set_room(plan.room);
+  if (kept_bytes() > plan.room || kept_rows() == nullptr) {
+    if (plan.form == KeptForm::kPacked) store_->drop_wide();
+    pack_beside_others(std::min(plan.room, room_before));
+    store_->make_room(plan_.room, plan_.bytes, rows_);
   }
-  store_->make_room(plan.room, plan.bytes, rows_);
   // Rows that took less than was expected leave room for more units.
   const uint64_t kept = store_->bytes();
-  if (kept != 0 && kept < plan.room / 8 * 7) {
-    const double more = std::min(2.0, static_cast<double>(plan.room) / static_cast<double>(kept));
+  if (kept != 0 && kept < plan_.room / 8 * 7) {
+    const double more = std::min(2.0, static_cast<double>(plan_.room) / static_cast<double>(kept));
     const double end = more * static_cast<double>(plan.unit_end);
     plan_.unit_end = static_cast<uint32_t>(std::min(end, 4294967295.0));
   }
   return Use::kKeeps;
+}
+
+// Such as the other part of a split. If these rows were kept wide and the others dropped for them,
+// both would be read again in every epoch.
+void KeepReader::pack_beside_others(uint64_t room) {
+  if (plan_.form != KeptForm::kWide || room < plan_.unpacked_bytes) return;
+  room -= plan_.unpacked_bytes;
+  const KeptShares kept = store_->shares(rows_);
+  const uint64_t missing = plan_.bytes - std::min(kept.own(), plan_.bytes);
+  if (kept.others() == 0 || missing == 0 || kept.own() + missing + kept.others() <= room) return;
+  const auto packed = [&](uint64_t wide) {
+    return static_cast<uint64_t>(static_cast<double>(wide) / static_cast<double>(plan_.bytes) *
+                                 static_cast<double>(plan_.packed_bytes));
+  };
+  const uint64_t own = kept.own_packed + packed(missing);
+  if (own + packed(kept.own_wide + kept.others_wide) + kept.others_packed > room) return;
+  plan_.form = KeptForm::kPacked;
+  plan_.room = room;
+  plan_.bytes = own + kept.own_wide;
+  if (plan_.bytes + kept.others() <= room) return;
+  store_->drop_wide();
+  plan_.bytes = plan_.packed_bytes;
 }
 
 void KeepReader::release() {

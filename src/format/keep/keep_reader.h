@@ -30,9 +30,11 @@ struct KeepPlan {
   uint64_t spare = 0;  ///< bytes that rows kept with more columns may take, which are only used
   uint64_t bytes = 0;  ///< of these, for its own selection
   KeptForm form = KeptForm::kWide;
-  uint32_t unit_end = 0;    ///< of the units that are kept
-  bool keeps_all = false;   ///< there is room for all rows of the selection
-  bool comes_back = false;  ///< the order visits a unit many times, for few rows each
+  uint64_t packed_bytes = 0;    ///< for its own selection, if it is bit-packed
+  uint64_t unpacked_bytes = 0;  ///< of the room, for batches if rows are bit-packed
+  uint32_t unit_end = 0;        ///< of the units that are kept
+  bool keeps_all = false;       ///< there is room for all rows of the selection
+  bool comes_back = false;      ///< the order visits a unit many times, for few rows each
 };
 
 class KeepReader final : public MatrixReader, public std::enable_shared_from_this<KeepReader> {
@@ -79,6 +81,9 @@ class KeepReader final : public MatrixReader, public std::enable_shared_from_thi
   friend class KeepDecode;
   std::unique_ptr<UnitDecode> start_chosen(std::vector<int64_t> rows,
                                            std::unique_ptr<UnitDecode> recycled) const;
+  /// Chooses bit-packed rows if wide ones leave no room for those that others have kept. `room` is
+  /// this loader's or that of the loader before, if it is less: that one would drop these rows.
+  void pack_beside_others(uint64_t room);
   /// What is kept of a unit; it stays in memory until release().
   KeptUnitRows use(uint32_t unit) const PENSTOCK_EXCLUDES(mutex_);
   bool publish(uint32_t unit, const KeptBlockPtr& block) const PENSTOCK_EXCLUDES(mutex_);

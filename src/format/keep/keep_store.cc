@@ -11,6 +11,11 @@ namespace {
 /// The record of every row without non-zeros.
 constexpr kernel::PackedRowHeader kEmptyRow;
 
+bool is_used(const KeptBlock& block, const RowSelection& rows) {
+  return std::any_of(block.joinids.begin(), block.joinids.end(),
+                     [&](int64_t joinid) { return rows.contains(joinid); });
+}
+
 }  // namespace
 
 std::optional<uint32_t> KeptBlock::find(int64_t joinid) const noexcept {
@@ -82,20 +87,27 @@ KeptUnitRows KeepStore::find(const KeptColumns& columns, uint32_t unit) const {
   return columns != nullptr && columns == columns_ ? units_[unit] : KeptUnitRows();
 }
 
+KeptShares KeepStore::shares(const RowSelection& rows) const {
+  if (!in_this_process()) return {};
+  const MutexLock lock(mutex_);
+  KeptShares found;
+  for (const auto& unit : units_) {
+    for (const auto& block : unit.blocks) {
+      const bool is_wide = block->form == KeptForm::kWide;
+      (is_used(*block, rows) ? (is_wide ? found.own_wide : found.own_packed)
+                             : (is_wide ? found.others_wide : found.others_packed)) += block->bytes;
+    }
+  }
+  return found;
+}
+
 void KeepStore::make_room(uint64_t room, uint64_t bytes, const RowSelection& rows) {
   if (!in_this_process()) return;
+  const uint64_t used = shares(rows).own();
   const MutexLock lock(mutex_);
-  const auto is_used = [&](const KeptBlockPtr& block) {
-    return std::any_of(block->joinids.begin(), block->joinids.end(),
-                       [&](int64_t joinid) { return rows.contains(joinid); });
-  };
-  uint64_t used = 0;
-  for (const auto& unit : units_) {
-    for (const auto& block : unit.blocks) used += is_used(block) ? block->bytes : 0;
-  }
   for (auto& unit : units_) {
     drop_if(unit.blocks, [&](const KeptBlockPtr& block) {
-      return bytes_ - std::min(used, bytes) + bytes > room && !is_used(block);
+      return bytes_ - std::min(used, bytes) + bytes > room && !is_used(*block, rows);
     });
   }
   // Kept by a loader with more memory, or in a larger form.

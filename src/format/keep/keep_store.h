@@ -59,6 +59,14 @@ struct KeptUnitRows {
   KeptPlace find(int64_t joinid) const noexcept;
   bool has_all(std::span<const int64_t> wanted) const noexcept;
 };
+
+/// Bytes that a selection uses, and others, by form.
+struct KeptShares {
+  uint64_t own_wide = 0, own_packed = 0, others_wide = 0, others_packed = 0;
+  uint64_t own() const noexcept { return own_wide + own_packed; }
+  uint64_t others() const noexcept { return others_wide + others_packed; }
+};
+
 using KeptColumns = std::shared_ptr<const std::vector<int64_t>>;
 
 class KeepStore {
@@ -78,6 +86,10 @@ class KeepStore {
 
   /// What is kept of a unit in these columns.
   KeptUnitRows find(const KeptColumns& columns, uint32_t unit) const PENSTOCK_EXCLUDES(mutex_);
+  /// Sets the room of the loader that keeps rows now; returns that of the loader before.
+  uint64_t set_room(uint64_t room) noexcept { return room_.exchange(room); }
+  /// Bytes of the blocks that this selection uses, and of the others.
+  KeptShares shares(const RowSelection& rows) const PENSTOCK_EXCLUDES(mutex_);
   /// Drops blocks that this selection does not use until `bytes` fit beside the others in `room`,
   /// and then others until no more than `room` is kept.
   void make_room(uint64_t room, uint64_t bytes, const RowSelection& rows) PENSTOCK_EXCLUDES(mutex_);
@@ -100,6 +112,7 @@ class KeepStore {
 
   const int process_id_;  ///< after a fork, the lock may be held for ever
   std::atomic<uint64_t> bytes_{0};
+  std::atomic<uint64_t> room_{~uint64_t{0}};
   mutable Mutex mutex_;
   MatrixSourcePtr source_ PENSTOCK_GUARDED_BY(mutex_);
   KeptColumns columns_ PENSTOCK_GUARDED_BY(mutex_);

@@ -71,6 +71,8 @@ void EpochStream::start() {
                                         .spare = share.spare() + budget.keep_beside,
                                         .bytes = budget.keep_bytes,
                                         .form = budget.keep_form,
+                                        .packed_bytes = budget.keep_packed_bytes,
+                                        .unpacked_bytes = budget.unpacked_bytes,
                                         .unit_end = budget.keep_unit_end,
                                         .keeps_all = budget.keep_room != 0,
                                         .comes_back = setup_.epoch.global_order});

@@ -389,6 +389,66 @@ TEST(KeptEpochs, ArePackedAnewIfWideRowsLeaveNoRoom) {
   EXPECT_GT(wide, rounds / 2);
 }
 
+// Each of two parts fits wide alone. If both fit only bit-packed, neither drops the other for ever.
+TEST(KeptEpochs, OfTwoPartsStayTogether) {
+  const uint64_t rounds = test_rounds(6);
+  uint64_t tried = 0, packed = 0, first = 0, last = 0;
+  for (uint64_t seed = 0; tried < rounds && seed < 10 * rounds; ++seed) {
+    const TestSeed own(seed);
+    std::mt19937_64 random(own);
+    MemoryMatrixOptions shape;  // small counts of most genes, which bit-packing makes small
+    shape.rows = 4000 + static_cast<int64_t>(random() % 8000);
+    shape.columns = 250;
+    shape.max_nnz = 200;
+    shape.rare_values = 0;
+    shape.seed = own;
+    Case test{std::make_shared<MemoryMatrix>(shape), {}};
+    test.options.batch_size = 1 + static_cast<uint32_t>(random() % 50);
+    test.options.threads = 2;
+    std::array<std::vector<int64_t>, 2> ids;
+    for (int64_t row = 0; row < shape.rows; ++row) ids[random() % 5 == 0 ? 1 : 0].push_back(row);
+    const auto kept = std::make_shared<KeptRows>();
+    // Up to a quarter less than both need if they are wide.
+    LoaderOptions both = test.options;
+    both.kept = kept;
+    both.memory_budget = budget_for_packed_rows(test);
+    const uint64_t budget = both.memory_budget - random() % (both.memory_budget / 4);
+    const bool fit_alone = std::all_of(ids.begin(), ids.end(), [&](const auto& part) {
+      both.rows = RowSelection::from_sorted(part);
+      both.memory_budget = budget;
+      return budget_that_keeps_all(test.matrix, both) == budget;
+    });
+    if (!fit_alone) continue;  // in queues of this size
+    ++tried;
+    std::array<uint64_t, 4> read{};
+    for (uint64_t epoch = 0; epoch < read.size(); ++epoch) {
+      for (const auto& part : ids) {
+        SCOPED_TRACE(::testing::Message() << "epoch " << epoch);
+        LoaderOptions options = test.options;
+        options.rows = RowSelection::from_sorted(part);
+        options.epoch = epoch;
+        options.memory_budget = budget;
+        options.kept = kept;
+        LoaderOptions alone = options;
+        alone.kept = nullptr;
+        LoaderStats stats;
+        EXPECT_EQ(read_epoch(test.matrix, options, &stats), read_epoch(test.matrix, alone));
+        EXPECT_LE(kept->bytes(), options.memory_budget);
+        EXPECT_LE(stats.peak_buffered_bytes, options.memory_budget);
+        read[epoch] += stats.bytes_read;
+      }
+    }
+    EXPECT_EQ(kept->rows(), static_cast<uint64_t>(shape.rows)) << "budget " << budget;
+    first += read.front();
+    last += read.back();
+    packed += kept->packed_rows() != 0 ? 1 : 0;
+  }
+  EXPECT_GT(tried, 2U);
+  EXPECT_GT(packed, 1U);
+  EXPECT_LT(last, first / 10 * 3);
+  std::printf("%lu of %lu bytes are read again\n", last, first);
+}
+
 TEST(KeptEpochs, LoseNothingToAnError) {
   uint64_t fired = 0;
   for (uint64_t seed = 0; seed < 60; ++seed) {
