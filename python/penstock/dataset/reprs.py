@@ -47,8 +47,9 @@ def _kept_rows(reader: Reader) -> list[tuple[str, str]]:
     kept = reader.selection.kept
     if not reader.settings.keep or not kept.rows():
         return []
-    form = ", bit-packed" if kept.packed_rows() else ""
-    return [("kept", f"{plural(kept.rows(), 'cell')} in {size(kept.bytes())}{form}")]
+    rows, packed = kept.rows(), kept.packed_rows()
+    form = f", {'' if packed >= rows else f'{count(packed)} of them '}bit-packed" if packed else ""
+    return [("kept", f"{plural(rows, 'cell')} in {size(kept.bytes())}{form}")]
 
 
 def _sampling_rows(reader: Reader) -> list[tuple[str, str]]:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from penstock import _core
 from penstock.base.missing_package import require
 from penstock.base.text import size
 from penstock.base.validation import (
@@ -222,6 +223,8 @@ def shuffle_report(
     planner: Planner, epoch: int, column: str, memory_budget: int | str | None
 ) -> ShuffleReport:
     """See `Dataset.shuffle_report`."""
+    # Memory counts as empty, and a report that is held holds no cells.
+    planner = replace(planner, selection=replace(planner.selection, kept=_core.KeptRows()))
     selection, settings = planner.selection, planner.settings
     (name,) = selection.obs.checked_columns([column], "column")
     codes, counts = factorize(selection.obs.read([name]))
