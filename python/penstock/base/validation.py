@@ -156,7 +156,7 @@ def described(value: Any) -> str:
         text = repr(value)
     except Exception:  # raised by a user's class, or by an int of thousands of digits
         text = "a value that cannot be shown"
-    text = re.sub(rf"({_SCHEME_END})[^\s'\"]*@", r"\1…@", text)
+    text = re.sub(rf"({_SCHEME_END}|['\"]//)[^\s'\"]*(?:@|%40)", r"\1…@", text)
     text = re.sub(rf"({_SCHEME_END}[^\s'\"?]*\?)[^\s'\"]*", r"\1…", text)
     return f"{text if len(text) <= 80 else text[:77] + '...'} ({type(value).__name__})"
 
