@@ -262,6 +262,19 @@ def test_categories_are_aligned(folder: Path, cells: Oracle, tmp_path: Path) -> 
     )
 
 
+def test_a_label_that_a_scanvi_does_not_know(cells: Oracle) -> None:
+    """scvi-tools adds batches to a model, but no labels."""
+    few = {"obs_query": "kind != 'NK'"}
+    keys = {"labels_key": "kind", "unlabeled_category": "Unknown"}
+    model = pscvi.DataModule(cells.path, "SCANVI", **keys, dataset=few).create_model(n_latent=4)
+    with pytest.raises(
+        ps.InvalidArgument,
+        match=r"adds no label to a SCANVI.* 'NK': .* give them the label 'Unknown'$",
+    ):
+        pscvi.DataModule.from_model(model, cells.path, extend_categories=True)
+    assert pscvi.DataModule.from_model(model, cells.path, extend_categories=True, dataset=few)
+
+
 def test_a_query_mapped_on_a_scanvi(cells: Oracle, tmp_path: Path) -> None:
     """It saves the registry of both, predicts, and loads in scvi-tools with the query's cells."""
     import tiledbsoma.io

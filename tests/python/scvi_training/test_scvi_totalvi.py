@@ -117,6 +117,8 @@ def test_latents_of_a_saved_model(cells: Cells, tmp_path: Path) -> None:
     assert abs(np.mean(np.abs(elbos)) - np.mean(np.abs(ours))) < 5 * error
     with pytest.raises(ps.Unsupported, match=r"call penstock.scvi.train\(model, data\)$"):
         model.train()
+    with pytest.raises(ps.Unsupported, match=r"call penstock.scvi.train\(model, data\)$"):
+        model.train(datamodule=data)
     with pytest.raises(
         ps.Unsupported, match=r"load it .* scvi.model.TOTALVI.load\(folder, adata\)"
     ):

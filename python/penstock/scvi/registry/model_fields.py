@@ -219,6 +219,8 @@ class ModelFields:
         categories = self._categories(cells)
         if not extend:
             _check_known(categories, saved)
+        elif is_semi_supervised(saved.model_class):
+            _check_no_new_label(categories[self.categories[LABELS].name], saved)
         rows = self._template(cells, False, saved.var_names)
         layer = saved.setup_arguments.get("layer")
         if layer is not None:
@@ -271,6 +273,19 @@ def _given(one: Callable[[str], Field | None]) -> dict[str, Field]:
 
 def _name(field: Field | None) -> str | None:
     return None if field is None else field.name
+
+
+def _check_no_new_label(labels: npt.NDArray[Any], saved: SavedModel) -> None:
+    """Refuse labels that are new to the model, which scvi-tools does not add to it."""
+    name = saved.setup_arguments["labels_key"]
+    known = saved.known_categories().get(name, labels)
+    new = [value for value in labels.tolist() if value not in known]
+    if new:
+        raise InvalidArgument(
+            f"scvi-tools adds no label to a {name_of(saved.model_class)}, and it knows none of "
+            f"{', '.join(map(repr, new[:5]))}: leave their cells out by obs_query, or give them the "
+            f"label {saved.setup_arguments['unlabeled_category']!r}"
+        )
 
 
 def _check_known(categories: Mapping[str, Any], saved: SavedModel) -> None:

@@ -41,6 +41,8 @@ class NeedsCells:
         model = self._model
         taken = _METHODS[self._name]
         given = arguments[0] if taken == "adata" and arguments else named.get(taken)
+        if taken == "datamodule" and not takes_data_module(type(model)):
+            given = None  # scvi-tools would read the AnnData all the same
         if given is None and model.adata is None:
             raise Unsupported(_told(type(model), taken))
         return getattr(type(model), self._name)(model, *arguments, **named)
