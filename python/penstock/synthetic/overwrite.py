@@ -23,7 +23,9 @@ def check_replaceable(path: Path, overwrite: bool, marks: tuple[str, ...] = _EXP
         return
     if not overwrite:
         raise FileExistsError(
-            errno.EEXIST, "the path exists already (ask to overwrite it)", str(path)
+            errno.EEXIST,
+            "the path exists already; give another, or overwrite it (overwrite=True, --overwrite or --force)",
+            str(path),
         )
     is_ours = path.is_dir() and not path.is_symlink()
     if not is_ours or (any(path.iterdir()) and not any((path / mark).exists() for mark in marks)):

@@ -449,8 +449,9 @@ def test_max_batches(cells) -> None:
     assert len(make(cells, batch_size=5, max_batches=30)) == 9
     with pytest.raises(ps.InvalidArgument, match="DataLoader workers are several"):
         list(experiment_dataloader(pipe, num_workers=1))
-    with pytest.raises(ps.InvalidArgument, match="max_batches must be 1 or more"):
-        make(cells, max_batches=0)
+    assert len(make(cells, batch_size=5, max_batches=0)) == 9
+    with pytest.raises(ps.InvalidArgument, match="max_batches must be 0 or more"):
+        make(cells, max_batches=-1)
 
 
 def test_what_ranks_get(cells) -> None:

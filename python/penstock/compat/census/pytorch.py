@@ -112,7 +112,7 @@ class ExperimentDataPipe(BlockEpochs, IterableDataset[ObsAndXDatum]):
     encoders : list of Encoder, optional
         Encoders with distinct names, instead of `obs_column_names`.
     max_batches : int, optional
-        Batches after which an epoch ends; all by default. Only without DataLoader workers.
+        Batches after which an epoch ends; None or 0: all. Only without DataLoader workers.
     uneven : {"drop", "pad", "exact"}, default "drop"
         What happens to cells that do not divide among ranks, as for `penstock.Dataset`.
     shard : bool, default True
@@ -167,7 +167,9 @@ class ExperimentDataPipe(BlockEpochs, IterableDataset[ObsAndXDatum]):
         self.soma_chunk_size = soma_chunk_size
         self.use_eager_fetch = use_eager_fetch
         self.max_batches = (
-            None if max_batches is None else checked_int("max_batches", max_batches, least=1)
+            None
+            if max_batches is None
+            else checked_int("max_batches", max_batches, least=0) or None
         )
         block_cells = _block_cells(soma_chunk_size, shuffle_chunk_count) if shuffle else 0
         self._obs = ObsTensors(self._encoders)
@@ -349,8 +351,8 @@ def _checked_encoders(encoders: Any) -> list[Encoder]:
     for encoder in checked:
         if isinstance(encoder, NativeEncoder):
             raise InvalidArgument(
-                f"encoders must be those of penstock.compat.census, got {described(encoder)}: they have "
-                "the same names"
+                f"encoders must be those of penstock.compat.census, got {described(encoder)}. It has a "
+                "LabelEncoder and a BatchEncoder, for one number a cell; penstock.Dataset takes the others"
             )
     names = [encoder.name for encoder in checked]
     if len(set(names)) != len(names):
