@@ -85,7 +85,7 @@ TEST(BesideRows, AMergedRowHasTheEntriesOfItsParts) {
     ASSERT_EQ(entries(parts.merged, merged.data()), expected);
     ++(PackedRowView::of(merged.data(), parts.merged).codes == nullptr ? raw : coded);
   }
-  EXPECT_GT(raw, 100);
+  EXPECT_GT(raw, 50);  // some 100
   EXPECT_GT(coded, 100);
 }
 
