@@ -33,7 +33,8 @@ def drawn(results: list[Result], path: Path, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(plt, "close", figures.append)
     plot.save_png(results, path)
     assert path.read_bytes().startswith(b"\x89PNG")
-    return next(figure for figure in figures if figure != "all")  # matplotlib 3.8 first closes "all"
+    # Older matplotlib first closes "all".
+    return next(figure for figure in figures if figure != "all")
 
 
 @pytest.mark.parametrize("epochs", [1, 2, 3, 10, 11, 57, 1000])
