@@ -40,9 +40,7 @@ LoaderOptions divide_memory(const Matrix& matrix, LoaderOptions options) {
   const format::MatrixSourcePtr& source = HandleAccess::source(matrix);
   const bool global = std::holds_alternative<GlobalShuffle>(options.order);
   // A global order does not depend on memory. What was kept with all of it is used with all of it.
-  if (global && pipeline::make_stream_setup(source, options).keep->kept_rows() != nullptr) {
-    return options;
-  }
+  if (global && options.kept->rows() != 0) return options;
   if (const uint64_t enough = pipeline::budget_that_keeps_all(source, options); enough != 0) {
     options.memory_budget = enough;
     return options;

@@ -175,20 +175,17 @@ uint64_t budget_that_keeps_all(const format::MatrixSourcePtr& source,
                                const LoaderOptions& options) {
   StreamSetup setup = make_stream_setup(source, options);
   if (!setup.request.keep) return 0;
-  const auto units = selected_units(*source, *setup.reader, setup.rows,
-                                    options.stored_rows ? &*options.stored_rows : nullptr);
-  const uint64_t needed = packed_selection_bytes(*setup.reader, units);
-  while (setup.request.memory_budget >= needed) {
+  for (;;) {
     try {
-      const BudgetSplit split = make_epoch_setup(*source, setup, options).budget;
-      if (split.keep_room != 0) return setup.request.memory_budget;
-      if (split.lower_budget == 0) return 0;
-      setup.request.memory_budget = split.lower_budget;
+      const EpochSetup epoch = make_epoch_setup(*source, setup, options);
+      if (epoch.budget.keep_room != 0) return setup.request.memory_budget;
+      setup.request.memory_budget = epoch.budget.lower_budget;
+      const uint64_t needed = packed_selection_bytes(*epoch.reader, epoch.units);
+      if (setup.request.memory_budget <= needed) return 0;
     } catch (const ResourceExhausted&) {
       return 0;  // too little to decode in
     }
   }
-  return 0;
 }
 
 uint64_t memory_for_part_of_rows(const format::MatrixSourcePtr& source,
