@@ -391,9 +391,8 @@ TEST(KeptEpochs, ArePackedAnewIfWideRowsLeaveNoRoom) {
 
 // Each of two parts fits wide alone. If both fit only bit-packed, neither drops the other for ever.
 TEST(KeptEpochs, OfTwoPartsStayTogether) {
-  const uint64_t rounds = test_rounds(6);
   uint64_t tried = 0, packed = 0, first = 0, last = 0;
-  for (uint64_t seed = 0; tried < rounds && seed < 10 * rounds; ++seed) {
+  for (uint64_t seed = 0; (tried < 6 || packed < 2) && seed < 60; ++seed) {
     const TestSeed own(seed);
     std::mt19937_64 random(own);
     MemoryMatrixOptions shape;  // small counts of most genes, which bit-packing makes small
@@ -443,8 +442,8 @@ TEST(KeptEpochs, OfTwoPartsStayTogether) {
     last += read.back();
     packed += kept->packed_rows() != 0 ? 1 : 0;
   }
-  EXPECT_GT(tried, 2U);
-  EXPECT_GT(packed, 1U);
+  EXPECT_GE(tried, 6U);
+  EXPECT_GE(packed, 2U);
   EXPECT_LT(last, first / 10 * 3);
   std::printf("%lu of %lu bytes are read again\n", last, first);
 }
