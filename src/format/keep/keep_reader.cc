@@ -33,10 +33,10 @@ KeepReader::Use KeepReader::begin(const KeepPlan& plan) {
   bound_ = store_->bind(source_, columns_);
   if (bound_ == nullptr) return Use::kNone;
   plan_ = plan;
-  // A loader of fewer rows, or with more memory, kept them wide. Beside these the others do not
-  // fit.
   const uint64_t room_before = store_->set_room(plan.room);
   if (kept_bytes() > plan.room || kept_rows() == nullptr) {
+    // A loader of fewer rows, or with more memory, kept them wide. Beside these the others do not
+    // fit.
     if (plan.form == KeptForm::kPacked) store_->drop_wide();
     pack_beside_others(std::min(plan.room, room_before));
     store_->make_room(plan_.room, plan_.bytes, rows_);

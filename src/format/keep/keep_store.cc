@@ -93,9 +93,12 @@ KeptShares KeepStore::shares(const RowSelection& rows) const {
   KeptShares found;
   for (const auto& unit : units_) {
     for (const auto& block : unit.blocks) {
-      const bool is_wide = block->form == KeptForm::kWide;
-      (is_used(*block, rows) ? (is_wide ? found.own_wide : found.own_packed)
-                             : (is_wide ? found.others_wide : found.others_packed)) += block->bytes;
+      const bool is_own = is_used(*block, rows);
+      if (block->form == KeptForm::kWide) {
+        (is_own ? found.own_wide : found.others_wide) += block->bytes;
+      } else {
+        (is_own ? found.own_packed : found.others_packed) += block->bytes;
+      }
     }
   }
   return found;

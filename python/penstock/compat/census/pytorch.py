@@ -351,8 +351,8 @@ def _checked_encoders(encoders: Any) -> list[Encoder]:
     for encoder in checked:
         if isinstance(encoder, NativeEncoder):
             raise InvalidArgument(
-                f"encoders must be those of penstock.compat.census, got {described(encoder)}. It has a "
-                "LabelEncoder and a BatchEncoder, for one number a cell; penstock.Dataset takes the others"
+                f"encoders must be those of penstock.compat.census, got {described(encoder)}. A pipe "
+                "takes one number a cell: LabelEncoder or BatchEncoder. penstock.Dataset takes the others"
             )
     names = [encoder.name for encoder in checked]
     if len(set(names)) != len(names):
