@@ -50,6 +50,9 @@ _TORCH_MRVI = "TorchMRVI"
 #: The metric that `train` of a model watches for early stopping, if it is not the ELBO.
 _WATCHED = dict.fromkeys(("PEAKVI", "POISSONVI", "MULTIVI"), "reconstruction_loss_validation")
 
+#: Models whose `train` makes its data splitter from the model's AnnData, whatever its arguments.
+_OF_AN_ANNDATA = ("TOTALVI", "MULTIVI")
+
 #: Minimum versions: module to package and version.
 LEAST = {"scvi": ("scvi-tools", (1, 4, 1)), "lightning": ("lightning", (2, 5))}
 
@@ -128,8 +131,8 @@ def reads_labels(model: Any) -> bool:
 
 
 def takes_data_module(model_class: Any) -> bool:
-    """Whether scvi-tools' `train` of the model has an argument ``datamodule``."""
-    return "datamodule" in inspect.signature(model_class.train).parameters
+    """Whether scvi-tools' `train` of the model takes ``datamodule``, or passes it on in its ``**kwargs``."""
+    return name_of(model_class) not in _OF_AN_ANNDATA
 
 
 def training_default(model_class: Any, argument: str, otherwise: Any) -> Any:

@@ -152,7 +152,7 @@ def _validations(run: Run) -> dict[str, Any]:
 def _cells(model: Any, data: Any) -> Iterator[dict[str, Any]]:
     """Yield the arguments of `train` that give it the data module.
 
-    A model whose `train` has no ``datamodule`` makes a splitter of its AnnData instead, and gets the
+    A model whose `train` takes no ``datamodule`` makes a splitter of its AnnData instead, and gets the
     data module in its place.
     """
     if takes_data_module(type(model)):
