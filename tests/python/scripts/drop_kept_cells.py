@@ -28,12 +28,12 @@ before = resident()
 ds = ps.Dataset(sys.argv[1], sparse=True, memory_budget="256MiB")
 read(ds)
 read(ds)
+report = ds.shuffle_report("dataset_id")  # it outlives the dataset, and holds no cells
 kept = resident()
 for _ in range(50):
     read(ds)
 flat = resident()
 kept_bytes = ds.stats.kept_bytes
-report = ds.shuffle_report("dataset_id")  # it outlives the dataset, and holds no cells
 del ds
 gc.collect()
 after = resident()
