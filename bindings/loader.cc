@@ -151,7 +151,8 @@ void register_loader(nb::module_& module) {
            Release())
       .def("size", [](const LoaderHandle& self) { return self.loader().size(); })
       .def("row_count", [](const LoaderHandle& self) { return self.loader().row_count(); })
-      .def("lanes", [](const LoaderHandle& self) { return self.loader().lanes(); })
+      .def("active_workers",
+           [](const LoaderHandle& self) { return self.loader().active_workers(); })
       .def("fingerprint", [](const LoaderHandle& self) { return self.loader().fingerprint(); })
       .def(
           "rows_before", [](const LoaderHandle& self) { return self.loader().rows_before(); },

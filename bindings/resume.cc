@@ -49,7 +49,7 @@ void register_state(nb::module_& module) {
   nb::class_<ResumeSegment>(module, "ResumeSegment", "Batches of an epoch that came in one order.")
       .def_ro("order", &ResumeSegment::order)
       .def_ro("plan", &ResumeSegment::plan)
-      .def_ro("lanes", &ResumeSegment::lanes)
+      .def_ro("active_workers", &ResumeSegment::active_workers)
       .def_ro("batches", &ResumeSegment::batches);
 
   nb::class_<SelectionFingerprint>(module, "SelectionFingerprint",
@@ -97,16 +97,16 @@ void register_resume(nb::module_& module) {
       .def_prop_ro("earlier", &EpochRun::earlier)
       .def_prop_ro("batches", &EpochRun::batches)
       .def_prop_ro("size", [](const EpochRun& self) { return self.size().value_or(0); })
-      .def_prop_ro("lane", &EpochRun::lane)
+      .def_prop_ro("as_worker", &EpochRun::as_worker)
       .def_prop_ro("finished", &EpochRun::finished)
       .def("loader_options", &EpochRun::loader_options, "left"_a)
       .def(
           "set_plan",
-          [](EpochRun& self, uint64_t fingerprint, uint32_t lanes, uint64_t size,
+          [](EpochRun& self, uint64_t fingerprint, uint32_t active_workers, uint64_t size,
              const std::string& stored) {
-            self.set_plan({fingerprint, lanes, size}, stored);
+            self.set_plan({fingerprint, active_workers, size}, stored);
           },
-          "fingerprint"_a, "lanes"_a, "size"_a, "stored"_a)
+          "fingerprint"_a, "active_workers"_a, "size"_a, "stored"_a)
       .def("count_batch", &EpochRun::count_batch)
       .def("state", &EpochRun::state);
   module.def(

@@ -103,7 +103,8 @@ struct LoaderOptions {
   uint32_t min_batch = 1;
   UnevenRows uneven = UnevenRows::kDrop;
   uint32_t world_size = 1, rank = 0;
-  uint32_t num_workers = 1, worker = 0;  ///< loaders that share a rank's batches (Loader::lanes)
+  /// Loaders that share a rank's batches; see Loader::active_workers.
+  uint32_t num_workers = 1, worker = 0;
 };
 
 /// One mini-batch. Owns its memory, which returns to the loader's pool with the last reference.
@@ -216,7 +217,7 @@ class Loader {
   /// Number of workers of each rank that share its batches and memory_budget; the others have no
   /// batches. A worker also reads parts of its neighbours' fetch units. So if workers would get
   /// fewer than eight units each, fewer than num_workers are used.
-  uint32_t lanes() const;
+  uint32_t active_workers() const;
   /// joinids in the batches before first_batch, computed from the plan without reading. Leaves out
   /// the row that kPad repeats, because the row itself belongs to another batch. For the rows of
   /// another rank or worker, make a loader with its numbers.

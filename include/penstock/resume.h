@@ -60,9 +60,9 @@ struct OrderSettings {
 /// Batches of an epoch that were read in one order, the same number on every rank.
 struct ResumeSegment {
   OrderSettings order;
-  uint64_t plan = 0;     ///< Loader::fingerprint()
-  uint32_t lanes = 1;    ///< Loader::lanes()
-  uint64_t batches = 0;  ///< of one rank, all workers together
+  uint64_t plan = 0;            ///< Loader::fingerprint()
+  uint32_t active_workers = 1;  ///< Loader::active_workers()
+  uint64_t batches = 0;         ///< of one rank, all workers together
 
   bool operator==(const ResumeSegment&) const = default;
 };
@@ -88,9 +88,9 @@ struct ResumeState {
   uint64_t epoch = 0;
   SelectionFingerprint selection;
   std::vector<ResumeSegment> segments;  ///< none: at the start of the epoch
-  /// Set if one of several workers of a rank saved the state: its number, and the lane whose
-  /// batches it reads. The segments then count only its batches.
-  std::optional<uint32_t> worker, lane;
+  /// Set if one of several workers of a rank saved the state: its number, and that of the worker
+  /// whose batches it reads. The segments then count only its batches.
+  std::optional<uint32_t> worker, as_worker;
 
   /// Version 1 of the format, which Dataset.state_dict of the Python package also writes. Either
   /// language reads the other's states, unless there are transforms or joined experiments. Throws
@@ -108,11 +108,11 @@ struct ResumeState {
 /// Facts of a loader's plan.
 struct PlanFacts {
   uint64_t fingerprint = 0;
-  uint32_t lanes = 1;
+  uint32_t active_workers = 1;
   uint64_t size = 0;
 
   static PlanFacts of(const Loader& loader) {
-    return {loader.fingerprint(), loader.lanes(), loader.size()};
+    return {loader.fingerprint(), loader.active_workers(), loader.size()};
   }
 };
 
@@ -147,7 +147,7 @@ class EpochRun {
   uint64_t batches() const noexcept { return batches_; }  ///< taken in this order
   std::optional<uint64_t> size() const noexcept { return size_; }
   bool finished() const noexcept { return size_ == batches_; }
-  uint32_t lane() const noexcept { return lane_; }
+  uint32_t as_worker() const noexcept { return as_worker_; }
   ResumeState state() const;
 
  private:
@@ -156,9 +156,9 @@ class EpochRun {
   std::vector<ResumeSegment> earlier_;
   OrderSettings order_;
   std::optional<uint32_t> worker_;
-  uint32_t lane_ = 0;  ///< the worker whose batches this process reads
+  uint32_t as_worker_ = 0;  ///< the worker whose batches this process reads
   uint64_t plan_ = 0;
-  uint32_t lanes_ = 1;
+  uint32_t active_workers_ = 1;
   uint64_t batches_ = 0;
   std::optional<uint64_t> size_;
 };

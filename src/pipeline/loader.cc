@@ -56,7 +56,7 @@ uint64_t Loader::size() const { return (*impl_)->size(); }
 uint64_t Loader::row_count() const { return (*impl_)->row_count(); }
 uint64_t Loader::fingerprint() const { return (*impl_)->fingerprint(); }
 
-uint32_t Loader::lanes() const { return (*impl_)->lanes(); }
+uint32_t Loader::active_workers() const { return (*impl_)->active_workers(); }
 RowSelection Loader::rows_before() const { return (*impl_)->rows_before(); }
 uint64_t Loader::row_count_before() const { return (*impl_)->row_count_before(); }
 

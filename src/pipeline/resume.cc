@@ -171,9 +171,10 @@ RowsTaken rows_taken(const Matrix& matrix, const LoaderOptions& before, uint64_t
   options.epoch = epoch;
   RowsTaken taken;
   for (options.rank = 0; options.rank < options.world_size; ++options.rank) {
-    for (options.worker = 0; options.worker < segment.lanes; ++options.worker) {
+    for (options.worker = 0; options.worker < segment.active_workers; ++options.worker) {
       poll_wait_hook();  // Ctrl-C of an interpreter that waits
-      options.first_batch = plan::batches_of_lane(segment.batches, options.worker, segment.lanes);
+      options.first_batch =
+          plan::batches_of_worker(segment.batches, options.worker, segment.active_workers);
       const Loader loader(matrix, options);
       plan::check_plan(segment, PlanFacts::of(loader), matrix.uri());
       taken.rows = taken.rows | loader.rows_before();

@@ -48,21 +48,22 @@ class Job {
       const LoaderOptions left = what_is_left(matrix, own, state.epoch, rank.run.earlier());
       LoaderOptions alone = left;
       alone.epoch = state.epoch;
-      uint32_t lanes = 1;
-      for (uint32_t lane = 0; lane < lanes; ++lane) {
+      uint32_t active_workers = 1;
+      for (uint32_t worker = 0; worker < active_workers; ++worker) {
         LoaderOptions of_worker = alone;
-        of_worker.worker = lane;
-        if (lane == 0) {
+        of_worker.worker = worker;
+        if (worker == 0) {
           const Loader first(matrix, of_worker);
-          lanes = first.lanes();
+          active_workers = first.active_workers();
           LoaderOptions of_rank = alone;
           of_rank.num_workers = 1;
           const uint64_t size = Loader(matrix, of_rank).size();
-          rank.run.set_plan({first.fingerprint(), lanes, size}, "memory");
+          rank.run.set_plan({first.fingerprint(), active_workers, size}, "memory");
         }
         // Those that the rank's first batches were taken from, in turns.
         const uint64_t taken = rank.run.batches();
-        of_worker.first_batch = taken <= lane ? 0 : (taken - lane + lanes - 1) / lanes;
+        of_worker.first_batch =
+            taken <= worker ? 0 : (taken - worker + active_workers - 1) / active_workers;
         rank.workers.push_back(std::make_unique<Loader>(matrix, of_worker));
       }
     }
@@ -335,7 +336,7 @@ TEST(Resume, AStateOfOtherDataIsRefused) {
   changed.batch_size = 7;
   EXPECT_NE(reason(written, changed, state).find("does not fit what is stored"), std::string::npos);
   ResumeState of_worker = state;
-  of_worker.worker = of_worker.lane = 0;
+  of_worker.worker = of_worker.as_worker = 0;
   EXPECT_NE(reason(matrix, changed, of_worker).find("the arguments that it was saved with"),
             std::string::npos);
   changed.num_workers = 2;

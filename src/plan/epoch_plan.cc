@@ -41,11 +41,12 @@ bool reads_blocks(const EpochOptions& options) {
   return options.chunk_rows != 0 || options.global_order;
 }
 
-// Checks options and sets num_workers to the number of lanes, the only workers that get rows.
+// Checks options and sets num_workers to the number of active workers, the only workers that get
+// rows.
 EpochOptions checked_options(std::span<const UnitRows> units, const EpochOptions& options) {
   check_units(units, options);
   EpochOptions checked = options;
-  checked.shard.num_workers = lanes_of(units.size(), options);
+  checked.shard.num_workers = active_workers_of(units.size(), options);
   return checked;
 }
 

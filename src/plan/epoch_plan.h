@@ -171,7 +171,7 @@ class EpochPlan {
 
   /// Workers of each rank that may have rows. With few units it is fewer than num_workers
   /// (rank_cut.h), and workers from there on have none.
-  uint32_t lanes() const noexcept { return options_.shard.num_workers; }
+  uint32_t active_workers() const noexcept { return options_.shard.num_workers; }
 
  private:
   /// Calls `row(index, slot)` for each row of a visit's part, in any order.

@@ -105,7 +105,7 @@ class ProcessRun:
     def _set_plan(self, loader: _core.Loader, of_rank: _core.Loader, left: Planner) -> None:
         """Set the plan and the rank's batches in one call, since a signal may come in between."""
         uri = left.selection.matrix.uri
-        self.core.set_plan(loader.fingerprint(), loader.lanes(), of_rank.size(), uri)
+        self.core.set_plan(loader.fingerprint(), loader.active_workers(), of_rank.size(), uri)
         self.rank_plan = of_rank.fingerprint()
 
 
@@ -116,7 +116,7 @@ def begin_run(position: _core.ResumeState, planner: Planner, shard: Shard) -> Pr
     if core.earlier:
         left, sampling = what_is_left(planner, position.epoch, core.earlier)
         rows = None if left == planner.selection.rows else left
-    shard = replace(shard, worker=core.lane)
+    shard = replace(shard, worker=core.as_worker)
     settings = planner.settings
     memory = settings.memory_budget, settings.kept_memory
     return ProcessRun(core, shard, rows, sampling, settings.shuffle, memory)

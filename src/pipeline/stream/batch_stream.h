@@ -36,7 +36,7 @@ class BatchStream {
   uint64_t size() const noexcept { return batch_count_; }
   virtual uint64_t row_count() const noexcept = 0;
   virtual uint64_t fingerprint() const noexcept = 0;
-  virtual uint32_t lanes() const noexcept = 0;
+  virtual uint32_t active_workers() const noexcept = 0;
   /// joinids in the batches before first_batch.
   virtual RowSelection rows_before() const = 0;
   virtual uint64_t row_count_before() const = 0;

@@ -165,7 +165,7 @@ EpochSetup make_epoch_setup(const format::MatrixSource& source, StreamSetup chos
         std::make_shared<const plan::RowSampler>(setup.units, *drawn, options.seed, options.epoch);
     setup.units = setup.sampler->units();
   }
-  setup.request.sharers = plan::lanes_of(setup.units.size(), setup.epoch);
+  setup.request.sharers = plan::active_workers_of(setup.units.size(), setup.epoch);
   setup.budget = split_budget(setup.request, *setup.reader, setup.units, setup.epoch);
   setup.epoch.block_rows = setup.budget.block_rows;
   return setup;

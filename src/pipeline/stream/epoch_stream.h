@@ -34,7 +34,7 @@ class EpochStream final : public BatchStream {
 
   uint64_t row_count() const noexcept override { return plan_.row_count(); }
   uint64_t fingerprint() const noexcept override { return plan_.fingerprint(); }
-  uint32_t lanes() const noexcept override { return plan_.lanes(); }
+  uint32_t active_workers() const noexcept override { return plan_.active_workers(); }
   RowSelection rows_before() const override;
   uint64_t row_count_before() const override;
   plan::BatchEntropy batch_entropy(std::span<const uint32_t> labels) const override {

@@ -35,7 +35,7 @@ class RowStream final : public BatchStream {
 
   uint64_t row_count() const noexcept override { return order_.row_count(); }
   uint64_t fingerprint() const noexcept override { return order_.fingerprint(); }
-  uint32_t lanes() const noexcept override { return setup_.epoch.shard.num_workers; }
+  uint32_t active_workers() const noexcept override { return setup_.epoch.shard.num_workers; }
   RowSelection rows_before() const override;
   uint64_t row_count_before() const override;
   plan::BatchEntropy batch_entropy(std::span<const uint32_t> labels) const override {

@@ -216,7 +216,7 @@ bool parts_are_stored_rows(std::span<const UnitRows> units, const EpochOptions& 
   return is_alone(options) && !fits_at_once(rows, options);
 }
 
-uint32_t lanes_of(size_t units, const EpochOptions& options) {
+uint32_t active_workers_of(size_t units, const EpochOptions& options) {
   if (options.chunk_rows != 0 || options.global_order) return options.shard.num_workers;
   const uint64_t world = options.shard.world_size;
   const uint64_t ranks = world / groups_of(units, options);  // of the smallest group

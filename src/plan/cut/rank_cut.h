@@ -20,7 +20,7 @@
 // that.
 //
 // A worker also reads parts of its neighbours' units. Therefore only as many workers have rows as
-// get kLeastUnitsPerWorker units each: the rank's *lanes*. The other workers have none.
+// get kLeastUnitsPerWorker units each: the rank's *active workers*. The other workers have none.
 
 namespace penstock::plan {
 
@@ -47,10 +47,10 @@ std::vector<double> unit_parts(uint64_t rows, size_t units, const EpochOptions& 
 /// Number of workers of a rank that may have rows, the same on each rank and at least 1. If it is
 /// fewer than num_workers, the workers from there on have none. All workers count if chunks or a
 /// global order are read, because each of them then reads all over the store.
-uint32_t lanes_of(size_t units, const EpochOptions& options);
+uint32_t active_workers_of(size_t units, const EpochOptions& options);
 
 /// Returns the visits of the share that options.shard names, where num_workers is the number of
-/// lanes. `order` lists `units` in the order of visits.
+/// active workers. `order` lists `units` in the order of visits.
 std::vector<Visit> cut_visits(std::span<const UnitRows> units, std::span<const uint32_t> order,
                               const EpochOptions& options);
 

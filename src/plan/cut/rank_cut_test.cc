@@ -57,8 +57,8 @@ std::vector<uint32_t> in_order(size_t count) {
   return order;
 }
 
-EpochOptions with_lanes(EpochOptions options, size_t units) {
-  options.shard.num_workers = lanes_of(units, options);
+EpochOptions with_active_workers(EpochOptions options, size_t units) {
+  options.shard.num_workers = active_workers_of(units, options);
   return options;
 }
 
@@ -79,9 +79,10 @@ TEST(RankCut, FewUnitsAreSharedByRanksNotByWorkers) {
             EpochOptions options;
             options.batch_size = 16;
             options.shard = {world, rank, workers, worker};
-            const uint32_t lanes = lanes_of(count, options);
-            const auto visits = cut_visits(units, in_order(count), with_lanes(options, count));
-            EXPECT_EQ(visits.empty(), worker >= lanes);
+            const uint32_t active_workers = active_workers_of(count, options);
+            const auto visits =
+                cut_visits(units, in_order(count), with_active_workers(options, count));
+            EXPECT_EQ(visits.empty(), worker >= active_workers);
             std::set<uint32_t> distinct;
             for (const Visit& visit : visits) distinct.insert(visit.unit);
             EXPECT_EQ(distinct.size(), visits.size());
@@ -155,7 +156,7 @@ TEST(RankCut, WorkersTakeStretchesOfTheirRank) {
       std::vector<std::vector<Visit>> shares;
       for (uint32_t worker = 0; worker < workers; ++worker) {
         options.shard = {world, rank, workers, worker};
-        const EpochOptions cut = with_lanes(options, units.size());
+        const EpochOptions cut = with_active_workers(options, units.size());
         shares.push_back(cut_visits(units, order, cut));
         uint64_t kept = 0;
         for (const Visit& visit : shares.back()) kept += visit.row_count();
@@ -183,7 +184,8 @@ TEST(RankCut, PartsAreNeighboursInTheStore) {
         options.uneven = UnevenRows::kExact;
         options.epoch = epoch;
         options.shard = {world, 0, workers, 0};
-        for (const Visit& visit : cut_visits(units, in_order(40), with_lanes(options, 40))) {
+        for (const Visit& visit :
+             cut_visits(units, in_order(40), with_active_workers(options, 40))) {
           EXPECT_LE(visit.part_end, visit.unit_rows);
           if (visit.row_count() < 100) firsts[visit.unit].insert(visit.part_begin);
         }
@@ -214,7 +216,7 @@ TEST(RankCut, UnitPartsAreThoseOfTheVisits) {
          ++options.shard.rank) {
       for (options.shard.worker = 0; options.shard.worker < options.shard.num_workers;
            ++options.shard.worker) {
-        const auto visits = cut_visits(units, in_order(count), with_lanes(options, count));
+        const auto visits = cut_visits(units, in_order(count), with_active_workers(options, count));
         for (size_t i = 0; i < visits.size(); ++i) {
           const double kept = visits[i].row_count();
           const double repeated = visits[i].repeats_row ? 1 : 0;
@@ -240,7 +242,7 @@ TEST(RankCut, WithoutShufflingSharesAreStretchesInStoredOrder) {
       options.batch_size = 16;
       options.uneven = UnevenRows::kExact;
       options.shard = {3, rank, 2, worker};
-      for (const Visit& visit : cut_visits(units, order, with_lanes(options, 10))) {
+      for (const Visit& visit : cut_visits(units, order, with_active_workers(options, 10))) {
         EXPECT_EQ(visit.first_position + visit.part_begin, expected);
         expected += visit.row_count();
       }

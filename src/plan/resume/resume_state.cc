@@ -142,7 +142,8 @@ ResumeSegment read_segment(const json& value) {
   order.chunks_per_block = fields.number_or<uint32_t>(0, "chunks_per_block", 0, kMostBatchSize);
   order.global_shuffle = fields.flag_or(false, "global_shuffle");
   plan::check_order(order);
-  segment.lanes = fields.number_or<uint32_t>(order.num_workers, "lanes", 1, order.num_workers);
+  segment.active_workers =
+      fields.number_or<uint32_t>(order.num_workers, "lanes", 1, order.num_workers);
   segment.plan = fields.number<uint64_t>("plan", 0, kAny);
   segment.batches = fields.number<uint64_t>("batches", 0, kMostEpoch);
   return segment;
@@ -166,7 +167,7 @@ ordered_json write_segment(const ResumeSegment& segment) {
           {"chunks_per_block", order.chunks_per_block},
           {"global_shuffle", order.global_shuffle},
           {"plan", segment.plan},
-          {"lanes", segment.lanes},
+          {"lanes", segment.active_workers},
           {"batches", segment.batches}};
 }
 
@@ -208,7 +209,7 @@ std::string ResumeState::to_json() const {
                         {"segments", std::move(segments_json)}};
   if (worker) {
     state["worker"] = *worker;
-    state["lane"] = lane.value_or(*worker);
+    state["lane"] = as_worker.value_or(*worker);
   }
   std::string text = state.dump();
   from_json(text);  // whoever saves it learns now that nobody could load it
@@ -240,7 +241,7 @@ ResumeState ResumeState::from_json(std::string_view text) {
   const json* worker = fields.find("worker");
   if (worker != nullptr && !worker->is_null()) {
     state.worker = fields.number<uint32_t>("worker", 0, kMostWorkers - 1);
-    state.lane = fields.number<uint32_t>("lane", 0, kMostWorkers - 1);
+    state.as_worker = fields.number<uint32_t>("lane", 0, kMostWorkers - 1);
   }
   return state;
 }

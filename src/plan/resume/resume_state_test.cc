@@ -55,13 +55,13 @@ ResumeState random_state(std::mt19937_64& random) {
         break;
     }
     segment.plan = random();
-    segment.lanes = 1 + static_cast<uint32_t>(random() % order.num_workers);
+    segment.active_workers = 1 + static_cast<uint32_t>(random() % order.num_workers);
     segment.batches = random() % (uint64_t{1} << 40);
     state.segments.push_back(segment);
   }
   if (random() % 2 == 0) {
     state.worker = static_cast<uint32_t>(random() % 4096);
-    state.lane = static_cast<uint32_t>(random() % 4096);
+    state.as_worker = static_cast<uint32_t>(random() % 4096);
   }
   return state;
 }
@@ -105,7 +105,7 @@ TEST(ResumeState, FieldsThatCameLaterMayBeAbsent) {
   order.chunk_size = order.chunks_per_block = 0;
   order.global_shuffle = false;
   order.memory_budget = 7;
-  state.segments[0].lanes = order.num_workers;
+  state.segments[0].active_workers = order.num_workers;
   json old = json::parse(state.to_json());
   for (const char* name :
        {"sampling", "chunk_size", "chunks_per_block", "global_shuffle", "lanes"}) {
@@ -198,14 +198,14 @@ TEST(ResumeState, TheMessageNamesFieldAndValue) {
             "the state is damaged: world_size must be an integer from 1 to 65536, got 65537");
 }
 
-TEST(ResumeState, BatchesOfLanesAreTakenInTurns) {
-  for (uint32_t lanes = 1; lanes < 6; ++lanes) {
+TEST(ResumeState, BatchesOfWorkersAreTakenInTurns) {
+  for (uint32_t active_workers = 1; active_workers < 6; ++active_workers) {
     std::array<uint64_t, 6> counts{};
     for (uint64_t batches = 0; batches < 20; ++batches) {
-      for (uint32_t lane = 0; lane < lanes; ++lane) {
-        ASSERT_EQ(plan::batches_of_lane(batches, lane, lanes), counts.at(lane));
+      for (uint32_t worker = 0; worker < active_workers; ++worker) {
+        ASSERT_EQ(plan::batches_of_worker(batches, worker, active_workers), counts.at(worker));
       }
-      ++counts.at(batches % lanes);
+      ++counts.at(batches % active_workers);
     }
   }
 }

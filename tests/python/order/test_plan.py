@@ -60,7 +60,7 @@ def test_every_shape(tiled, data: st.DataObject) -> None:
     counts = [sum(len(worker) for worker in rank) for rank in ranks]
     assert len(set(counts)) == 1, "every rank has as many batches"
     lanes = {
-        dataset.reader.planner.loader(Shard(rank, world, 0, workers), 0).lanes()
+        dataset.reader.planner.loader(Shard(rank, world, 0, workers), 0).active_workers()
         for rank in range(world)
     }
     assert len(lanes) == 1, "as many workers of each rank have batches"

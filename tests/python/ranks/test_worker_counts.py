@@ -189,7 +189,7 @@ def test_plans_of_ranks_that_share_units_and_have_workers(
     for rank in range(world):
         needed += planned(rank, world).stats().bytes_needed
         workers = [planned(rank, world, each, num_workers) for each in range(num_workers)]
-        assert workers[0].lanes() >= 2, "several have cells"
+        assert workers[0].active_workers() >= 2, "several have cells"
         read += sum(each.stats().planned_bytes_read for each in workers)
     assert 1 <= read / needed <= 1.1
 
