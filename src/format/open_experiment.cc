@@ -62,21 +62,30 @@ bool find_file_above(format::ExperimentPlace& place) {
   return false;
 }
 
-}  // namespace
-
-Experiment Experiment::open(const std::string& uri, const OpenOptions& options) {
-  format::ExperimentPlace place{io::store_for(uri, options.storage), io::normalize(uri), false, {}};
-  take_named_file(place);
+/// Finds whether a place is a file, or lies within one. Throws NotFound if there is neither.
+void find_kind(format::ExperimentPlace& place) {
   if (!place.is_file && !named_zarr(place)) {
     format::tiledb::prefetch_metadata(*place.store, place.path);
   }
   // A folder is what is asked for most, and its list is needed anyway. Whether a file is there, a
   // remote store only knows from a list of the folder above.
-  if (!place.is_file && !place.store->is_directory(place.path)) {
-    place.is_file = place.store->exists(place.path);
-    if (!place.is_file && !find_file_above(place)) {
-      throw NotFound("there is nothing at " + place.path);
-    }
+  if (place.is_file || place.store->is_directory(place.path)) return;
+  place.is_file = place.store->exists(place.path);
+  if (!place.is_file && !find_file_above(place)) {
+    throw NotFound("there is nothing at " + place.path);
+  }
+}
+
+}  // namespace
+
+Experiment Experiment::open(const std::string& uri, const OpenOptions& options) {
+  format::ExperimentPlace place{io::store_for(uri, options.storage), io::normalize(uri), false, {}};
+  take_named_file(place);
+  try {
+    find_kind(place);
+  } catch (const Unsupported&) {  // of a web server without an index
+    if (!io::is_named_whole_file(place.path)) throw;
+    throw NotFound("there is no file at " + place.path);
   }
   for (const format::OpenExperiment open_format : kFormats) {
     if (auto stored = open_format(place, options)) {

@@ -2,8 +2,6 @@
 
 #include <penstock/error.h>
 
-#include <algorithm>
-#include <iterator>
 #include <optional>
 #include <string_view>
 
@@ -288,10 +286,7 @@ RemoteListing HttpSource::list_folder(const std::string& directory) const {
 }
 
 std::optional<RemoteObject> HttpSource::find_file(const std::string& path) const {
-  if (std::none_of(std::begin(kWholeFileEndings), std::end(kWholeFileEndings),
-                   [&](std::string_view ending) { return path.ends_with(ending); })) {
-    return std::nullopt;
-  }
+  if (!is_named_whole_file(path)) return std::nullopt;
   const std::string url = url_of(path);
   HttpFirstByte transfer(url, headers_for(url));
   engine_.get().run(transfer);

@@ -8,6 +8,7 @@
 #include "base/concat.h"
 #include "base/threads/mutex.h"
 #include "io/remote/fork_safe_lock.h"
+#include "io/whole_files.h"
 
 namespace penstock::io {
 namespace {
@@ -117,7 +118,12 @@ bool RemoteStore::exists(const std::string& path) const {
     objects_.try_emplace(object, *found);
     return true;
   }
-  need_folder(parent_of(object));
+  try {
+    need_folder(parent_of(object));
+  } catch (const Unsupported&) {  // of a web server, which has just said that it is not there
+    if (is_named_whole_file(object)) return false;
+    throw;
+  }
   const MutexLock lock(fork_safe_lock());
   return objects_.contains(object);
 }
