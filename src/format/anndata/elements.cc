@@ -14,6 +14,12 @@ std::string text_attribute(const json& attributes, std::string_view name) {
                                                          : std::string();
 }
 
+bool is_set(const json& attributes, std::string_view name) {
+  const auto found = attributes.find(std::string(name));
+  if (found == attributes.end()) return false;
+  return found->is_boolean() ? found->get<bool>() : found->is_number() && *found != 0;
+}
+
 std::string encoding_of(const json& attributes) {
   std::string encoding = text_attribute(attributes, "encoding-type");
   if (!encoding.empty()) return encoding;
@@ -52,8 +58,10 @@ void expect_known_encoding(const json& attributes, const std::string& path) {
   for (const auto& [known_type, known_version] : kKnown) {
     if (type == known_type && (version.empty() || version == known_version)) return;
   }
+  const bool annbatch = type.starts_with("annbatch");
   throw Unsupported("encoding-type '" + type + "' of version '" + version +
-                    "' is not known; write it again with anndata 0.13 or before, in " + path);
+                    "' is not known; write it again with " +
+                    (annbatch ? "annbatch 0.3" : "anndata 0.13 or before") + ", in " + path);
 }
 
 std::pair<uint64_t, uint64_t> sparse_shape(const json& attributes, const std::string& path) {

@@ -16,6 +16,8 @@ namespace penstock::format::anndata {
 
 /// A text attribute; empty if there is none or it is no text.
 std::string text_attribute(const nlohmann::json& attributes, std::string_view name);
+/// Whether an attribute is true, or a number other than 0, as some writers store it.
+bool is_set(const nlohmann::json& attributes, std::string_view name);
 
 /// encoding-type, or what files from before anndata 0.8 imply: "csr_matrix" for h5sparse_format
 /// "csr", "dataframe" for a group with _index.

@@ -79,12 +79,10 @@ bool has_all_cells(const chunked::Group& root, const std::string& modality, uint
 /// A column as anndata before 0.8 stores categories: beside the columns, named by an attribute of
 /// the codes. The group says the same, wherever it is.
 GroupPtr as_categories(const ArrayPtr& codes, const ArrayPtr& categories) {
-  const auto ordered = categories->attributes().find("ordered");
   auto made = std::make_shared<MadeGroup>(
-      codes->info().path,
-      json{{"encoding-type", "categorical"},
-           {"encoding-version", "0.2.0"},
-           {"ordered", ordered != categories->attributes().end() && *ordered == true}});
+      codes->info().path, json{{"encoding-type", "categorical"},
+                               {"encoding-version", "0.2.0"},
+                               {"ordered", is_set(categories->attributes(), "ordered")}});
   made->add("codes", codes);
   made->add("categories", categories);
   return made;

@@ -54,9 +54,7 @@ StoredColumn::StoredColumn(const chunked::Group& table, const std::string& store
     if (!categories.empty()) {
       auto found = table.array(categories);
       if (!found) throw CorruptData("there are no categories '" + categories + "', in " + path_);
-      const auto ordered = found->attributes().find("ordered");
-      open_categories(found, ordered != found->attributes().end() && ordered->is_boolean() &&
-                                 ordered->get<bool>());
+      open_categories(found, is_set(found->attributes(), "ordered"));
     } else {
       info_.type = is_string(*values_) ? DataType::kStringUtf8 : values_->info().type;
     }
@@ -76,10 +74,7 @@ StoredColumn::StoredColumn(const chunked::Group& table, const std::string& store
 void StoredColumn::open_group(const chunked::Group& group, const std::string& encoding) {
   if (encoding == "categorical") {
     values_ = open_array(group, "codes");
-    const auto ordered = group.attributes().find("ordered");
-    open_categories(open_array(group, "categories"), ordered != group.attributes().end() &&
-                                                         ordered->is_boolean() &&
-                                                         ordered->get<bool>());
+    open_categories(open_array(group, "categories"), is_set(group.attributes(), "ordered"));
   } else if (encoding == "nullable-integer" || encoding == "nullable-boolean" ||
              encoding == "nullable-string-array") {
     values_ = open_array(group, "values");

@@ -29,11 +29,13 @@ namespace penstock::format::chunked {
 
 /// How strings are stored; the type of such arrays is kStringUtf8 (kStringAscii for bytes).
 enum class StringForm : uint8_t {
-  kNone,        ///< no strings
-  kVlenUtf8,    ///< codec/vlen_utf8.h in each chunk
-  kFixedUtf32,  ///< cell_bytes / 4 code points, zero-padded
-  kFixedBytes,  ///< cell_bytes bytes, zero-padded
-  kReferences,  ///< cell_bytes that say where the string is: Array::strings_of()
+  kNone,             ///< no strings
+  kVlenUtf8,         ///< codec/vlen_utf8.h in each chunk
+  kFixedUtf32,       ///< cell_bytes / 4 code points, zero-padded
+  kFixedBytes,       ///< cell_bytes bytes, zero-padded
+  kFixedTerminated,  ///< the same, to the first zero byte
+  kFixedSpaces,      ///< the same, padded with spaces
+  kReferences,       ///< cell_bytes that say where the string is: Array::strings_of()
 };
 
 /// Strings as UTF-8: `offsets` has one entry more than strings.

@@ -57,8 +57,13 @@ uint32_t next_code_point(std::string_view text, size_t& at) {
 
 void append_fixed(std::span<const std::byte> cell, StringForm form,
                   std::vector<std::byte>& characters) {
-  if (form == StringForm::kFixedBytes) {
-    while (!cell.empty() && cell.back() == std::byte{0}) cell = cell.first(cell.size() - 1);
+  if (form != StringForm::kFixedUtf32) {
+    if (form == StringForm::kFixedTerminated) {
+      const auto end = std::find(cell.begin(), cell.end(), std::byte{0});
+      cell = cell.first(static_cast<size_t>(end - cell.begin()));
+    }
+    const std::byte padding{form == StringForm::kFixedSpaces ? uint8_t{' '} : uint8_t{0}};
+    while (!cell.empty() && cell.back() == padding) cell = cell.first(cell.size() - 1);
     if (!is_utf8({reinterpret_cast<const char*>(cell.data()), cell.size()})) {
       throw CorruptData("a string of bytes must be UTF-8, but is not");
     }

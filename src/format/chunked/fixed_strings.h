@@ -7,7 +7,7 @@
 
 #include "format/chunked/array.h"
 
-// Strings in cells of fixed size, padded with zeros: code points (little-endian) or bytes.
+// Strings in cells of fixed size: code points (little-endian) or bytes.
 
 namespace penstock::format::chunked {
 
@@ -16,7 +16,7 @@ namespace penstock::format::chunked {
 void append_fixed(std::span<const std::byte> cell, StringForm form,
                   std::vector<std::byte>& characters);
 
-/// Writes a string into a cell of zeros; false if it does not fit or is not UTF-8.
+/// Writes a zero-padded string into a cell of zeros; false if it does not fit or is not UTF-8.
 bool encode_fixed(std::string_view text, StringForm form, std::span<std::byte> cell);
 
 }  // namespace penstock::format::chunked

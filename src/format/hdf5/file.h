@@ -107,11 +107,14 @@ inline unsigned bytes_for(uint64_t most) noexcept {
 /// Throws CorruptData unless the next four bytes are `signature`.
 void expect_signature(ByteReader& reader, std::string_view signature);
 
-/// Throws Unsupported unless the next byte is one of the versions first … last.
+/// Throws Unsupported unless the next byte is one of the versions first … last, CorruptData for a
+/// version far beyond them, as damage makes them.
 uint8_t read_version(ByteReader& reader, uint8_t first, uint8_t last, std::string_view what);
 
 /// Throws CorruptData unless the last four bytes are the checksum of those before.
 void expect_checksum(std::span<const std::byte> bytes, std::string_view what);
+/// Throws CorruptData unless `stored` is the checksum of all bytes.
+void expect_checksum(std::span<const std::byte> covered, uint32_t stored, std::string_view what);
 
 /// Counts the bytes that a walk reads. What is stored once and read once is no larger than the
 /// file, so more bytes are CorruptData: nodes that refer to one another in circles, or to the same

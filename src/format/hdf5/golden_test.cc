@@ -116,6 +116,23 @@ TEST(Hdf5Damage, AFlippedByteIsAnErrorOrUnread) {
   }
 }
 
+/// Damage in what no checksum covers may change values, but not what is there.
+TEST(Hdf5Damage, AFlippedByteOfAHeapOfAttributesIsAnError) {
+  constexpr size_t kLeastBlock = 512;
+  const std::string whole = load_hdf5_golden().at("latest").bytes;
+  size_t blocks = 0;
+  for (size_t at = whole.find("FHDB"); at != std::string::npos; at = whole.find("FHDB", at + 1)) {
+    ++blocks;
+    std::string bytes = whole;
+    for (size_t i = at; i < at + kLeastBlock; ++i) {
+      bytes[i] = static_cast<char>(whole[i] ^ '\x04');
+      EXPECT_TRUE(is_refused(bytes)) << i;
+      bytes[i] = whole[i];
+    }
+  }
+  EXPECT_GT(blocks, 1U);
+}
+
 TEST(Hdf5Damage, ACutFileIsAnError) {
   for (const auto& [name, file] : load_hdf5_golden()) {
     for (size_t length = 0; length < file.bytes.size(); length += 1 + length / 9) {

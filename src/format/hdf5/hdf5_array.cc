@@ -71,7 +71,7 @@ void Hdf5Array::take_type(const Datatype& type) {
   switch (type.type_class) {
     case TypeClass::kString:
       info_.type = DataType::kStringUtf8;
-      info_.strings = StringForm::kFixedBytes;
+      info_.strings = type.string_form;
       info_.big_endian = false;
       break;
     case TypeClass::kVariable:
@@ -102,7 +102,7 @@ void Hdf5Array::take_member(const Datatype::Member& member) {
   field.big_endian = member.type->big_endian && field.bytes > 1;
   if (member.type->type_class == TypeClass::kString) {
     field.type = DataType::kStringUtf8;
-    field.strings = StringForm::kFixedBytes;
+    field.strings = member.type->string_form;
     field.big_endian = false;
   } else if (member.type->type_class == TypeClass::kVariable && member.type->is_string &&
              field.bytes == heap_reference_bytes(*file_)) {

@@ -17,7 +17,8 @@ unsigned log2_of(uint64_t power) { return static_cast<unsigned>(std::countr_zero
 
 }  // namespace
 
-FractalHeap::FractalHeap(const File& file, uint64_t address) : file_(file), walk_(file) {
+FractalHeap::FractalHeap(const File& file, uint64_t address)
+    : file_(file), walk_(file), blocks_(file) {
   const unsigned lengths = file.length_bytes(), offsets = file.offset_bytes();
   const uint64_t bytes_of_header = 22 + uint64_t{12} * lengths + uint64_t{3} * offsets + 4;
   const Buffer bytes = file.read(address, bytes_of_header, "a heap");
@@ -28,7 +29,7 @@ FractalHeap::FractalHeap(const File& file, uint64_t address) : file_(file), walk
   const auto filter_bytes = reader.read<uint16_t>("size of a heap's filters");
   if (filter_bytes != 0) throw Unsupported("a heap with filters is not read");
   expect_checksum(bytes.span(), "a heap");
-  reader.skip(1, "flags of a heap");
+  checked_blocks_ = (reader.read<uint8_t>("flags of a heap") & 0x02) != 0;
   const uint64_t most_managed = reader.read<uint32_t>("largest object of a heap");
   file.read_length(reader, "next huge id");
   huge_index_ = file.read_address(reader, "huge objects");
@@ -85,7 +86,38 @@ Buffer FractalHeap::read_managed(ByteReader& id) {
                              " of a heap lies outside of its block"));
   }
   walk_.count(length, "objects of a heap");
-  return file_.read(block.address + within, length, "an object of a heap");
+  Buffer out(length);
+  if (length != 0) std::memcpy(out.data(), read_direct(block).data() + within, length);
+  return out;
+}
+
+const Buffer& FractalHeap::read_direct(const Block& block) {
+  const auto held = direct_.find(block.address);
+  if (held != direct_.end()) {
+    if (held->second.size() != block.length) {
+      throw CorruptData("a block of a heap is at two places");
+    }
+    return held->second;
+  }
+  blocks_.count(block.length, "blocks of a heap");
+  Buffer bytes = file_.read(block.address, block.length, "a block of a heap");
+  ByteReader reader(bytes.span());
+  expect_signature(reader, "FHDB");
+  read_version(reader, 0, 0, "a block of a heap");
+  file_.read_address(reader, "address of a heap");
+  const uint64_t offset = read_number(reader, offset_bytes_, "offset of a block of a heap");
+  if (offset != block.offset) {
+    throw CorruptData(
+        concat("the block of a heap at offset ", block.offset, " says that it is at ", offset));
+  }
+  if (checked_blocks_) {
+    // The checksum is of the whole block, with zeros in its own place.
+    const size_t at = bytes.size() - reader.remaining();
+    const auto stored = reader.read<uint32_t>("checksum of a block of a heap");
+    std::memset(bytes.data() + at, 0, sizeof(stored));
+    expect_checksum(std::as_const(bytes).span(), stored, "a block of a heap");
+  }
+  return direct_.emplace(block.address, std::move(bytes)).first->second;
 }
 
 Buffer FractalHeap::read_huge(ByteReader& id) {

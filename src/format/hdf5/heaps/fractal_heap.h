@@ -29,12 +29,15 @@ class FractalHeap {
   };
   Buffer read_managed(ByteReader& id);
   Buffer read_huge(ByteReader& id);
+  /// The bytes of a direct block, checked.
+  const Buffer& read_direct(const Block& block);
   Block find_block(uint64_t offset);
   Block find_below(uint64_t address, uint64_t base, uint64_t rows, uint64_t offset);
   uint64_t row_bytes(uint64_t row) const;
 
   const File& file_;
-  Walk walk_;  ///< of objects, each of which is asked for once
+  Walk walk_;    ///< of objects, each of which is asked for once
+  Walk blocks_;  ///< of direct blocks
   size_t id_bytes_ = 0;
   unsigned offset_bytes_ = 0;  ///< of an offset in the heap
   unsigned size_bytes_ = 0;    ///< of an object's length in an id
@@ -45,8 +48,10 @@ class FractalHeap {
   uint64_t root_ = 0;
   uint64_t root_rows_ = 0;  ///< 0: the root is a direct block
   bool huge_in_id_ = false;
+  bool checked_blocks_ = false;           ///< direct blocks have checksums
   std::map<uint64_t, File::Place> huge_;  ///< by id, read when the first is asked for
   std::map<uint64_t, Buffer> indirect_;   ///< by address
+  std::map<uint64_t, Buffer> direct_;     ///< by address
 };
 
 }  // namespace penstock::format::hdf5

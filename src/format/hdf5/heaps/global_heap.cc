@@ -61,86 +61,59 @@ std::span<const std::byte> HeapCollection::find(const HeapReference& reference) 
   return found->second.first(reference.length);
 }
 
-namespace {
-
-/// Strings of some cells. Each collection is read once and dropped.
-class HeapWindow {
- public:
-  HeapWindow(const File& file, std::vector<HeapReference> references, Walk& walk)
-      : file_(file), references_(std::move(references)), texts_(references_.size()), walk_(walk) {
-    for (uint32_t i = 0; i < references_.size(); ++i) {
-      if (references_[i].length != 0) order_.push_back(i);
-    }
-    std::sort(order_.begin(), order_.end(), [&](uint32_t a, uint32_t b) {
-      return references_[a].collection < references_[b].collection;
-    });
-    for (size_t begin = 0; begin < order_.size();) {
-      starts_.push_back(begin);
-      const uint64_t collection = at(begin).collection;
-      while (begin < order_.size() && at(begin).collection == collection) ++begin;
-    }
-  }
-
-  void read(unsigned threads) {
-    std::vector<File::Place> places;
-    for (const size_t start : starts_) places.push_back({at(start).collection, 1});
-    file_.will_read(places);
-    parallel_for(starts_.size(), threads, [&](size_t i) {
-      const HeapCollection collection(file_, at(starts_[i]).collection);
-      {
-        const MutexLock lock(mutex_);
-        walk_.count(collection.size_bytes(), "heaps of strings");
-      }
-      const size_t end = i + 1 < starts_.size() ? starts_[i + 1] : order_.size();
-      for (size_t k = starts_[i]; k < end; ++k) {
-        const auto text = collection.find(at(k));
-        texts_[order_[k]].assign(reinterpret_cast<const char*>(text.data()), text.size());
-      }
-    });
-  }
-
-  const std::vector<std::string>& texts() const noexcept { return texts_; }
-
- private:
-  const HeapReference& at(size_t i) const { return references_[order_[i]]; }
-
-  const File& file_;
-  const std::vector<HeapReference> references_;
-  std::vector<uint32_t> order_;  ///< references by collection
-  std::vector<size_t> starts_;   ///< in order_, of each collection
-  std::vector<std::string> texts_;
-  Mutex mutex_;
-  Walk& walk_ PENSTOCK_GUARDED_BY(mutex_);
-};
-
-}  // namespace
-
 chunked::Strings read_heap_strings(const File& file, std::span<const std::byte> cells,
                                    unsigned threads) {
-  // Strings that are read at a time: some megabytes of collections.
-  constexpr size_t kWindow = size_t{1} << 16;
-  const size_t count = cells.size() / heap_reference_bytes(file);
+  constexpr size_t kTogether = 256;  // collections whose pages are asked for together
+  const size_t cell_bytes = heap_reference_bytes(file);
+  const size_t count = cells.size() / cell_bytes;
+  const auto reference_of = [&](size_t i) {
+    ByteReader reader(cells.subspan(i * cell_bytes, cell_bytes));
+    return read_heap_reference(file, reader);
+  };
   chunked::Strings strings;
   strings.offsets.reserve(count + 1);
   strings.offsets.push_back(0);
-  Walk walk(file), heaps(file, 2);  // two windows may need a collection
-  ByteReader reader(cells);
-  for (size_t done = 0; done < count; done += kWindow) {
-    std::vector<HeapReference> references;
-    for (size_t i = done; i < std::min(count, done + kWindow); ++i) {
-      references.push_back(read_heap_reference(file, reader));
-      walk.count(references.back().length, "strings");
-    }
-    HeapWindow window(file, std::move(references), heaps);
-    window.read(threads);
-    for (const std::string& text : window.texts()) {
-      if (!is_utf8(text)) {
-        throw CorruptData(concat("string ", strings.offsets.size() - 1, " is not UTF-8"));
+  // Strings by collection. Each collection is read once and dropped, in whatever order they were
+  // written.
+  std::vector<std::pair<uint64_t, size_t>> order;
+  Walk walk(file);
+  for (size_t i = 0; i < count; ++i) {
+    const HeapReference reference = reference_of(i);
+    walk.count(reference.length, "strings");
+    strings.offsets.push_back(strings.offsets.back() + reference.length);
+    if (reference.length != 0) order.emplace_back(reference.collection, i);
+  }
+  std::sort(order.begin(), order.end());
+  std::vector<size_t> starts;  // in `order`, of each collection
+  for (size_t k = 0; k < order.size(); ++k) {
+    if (k == 0 || order[k].first != order[k - 1].first) starts.push_back(k);
+  }
+  const size_t collections = starts.size();
+  starts.push_back(order.size());
+  strings.characters.resize(strings.offsets.back());
+  Mutex mutex;
+  Walk heaps(file);
+  for (size_t begin = 0; begin < collections; begin += kTogether) {
+    const size_t together = std::min(kTogether, collections - begin);
+    std::vector<File::Place> places;
+    for (size_t i = begin; i < begin + together; ++i) places.push_back({order[starts[i]].first, 1});
+    file.will_read(places);
+    parallel_for(together, threads, [&](size_t i) {
+      const HeapCollection collection(file, order[starts[begin + i]].first);
+      {
+        const MutexLock lock(mutex);
+        heaps.count(collection.size_bytes(), "heaps of strings");
       }
-      const auto bytes = std::as_bytes(std::span(text));
-      strings.characters.insert(strings.characters.end(), bytes.begin(), bytes.end());
-      strings.offsets.push_back(strings.characters.size());
-    }
+      for (size_t k = starts[begin + i]; k < starts[begin + i + 1]; ++k) {
+        const size_t cell = order[k].second;
+        const auto text = collection.find(reference_of(cell));
+        if (!is_utf8({reinterpret_cast<const char*>(text.data()), text.size()})) {
+          throw CorruptData(concat("string ", cell, " is not UTF-8"));
+        }
+        std::copy(text.begin(), text.end(),
+                  strings.characters.begin() + static_cast<ptrdiff_t>(strings.offsets[cell]));
+      }
+    });
   }
   return strings;
 }

@@ -2,6 +2,7 @@
 
 #include <penstock/error.h>
 
+#include <map>
 #include <utility>
 
 #include "base/concat.h"
@@ -74,8 +75,25 @@ void read_enum(ByteReader& reader, unsigned version, unsigned count, int level, 
   for (unsigned i = 0; i < count; ++i) {
     values.push_back(read_number(reader, base.bytes, "value of an enumeration"));
   }
-  type.is_bool = base.bytes == 1 && names == std::vector<std::string>{"FALSE", "TRUE"} &&
-                 values == std::vector<uint64_t>{0, 1};
+  std::map<std::string, uint64_t> value_of;
+  for (unsigned i = 0; i < count; ++i) value_of.emplace(names[i], values[i]);
+  type.is_bool = base.bytes == 1 && count == 2 &&
+                 value_of == std::map<std::string, uint64_t>{{"FALSE", 0}, {"TRUE", 1}};
+}
+
+StringForm string_form_of(uint64_t padding) {
+  constexpr uint64_t kTerminated = 0, kZeros = 1, kSpaces = 2;
+  switch (padding) {
+    case kTerminated:
+      return StringForm::kFixedTerminated;
+    case kZeros:
+      return StringForm::kFixedBytes;
+    case kSpaces:
+      return StringForm::kFixedSpaces;
+    default:
+      throw CorruptData(
+          concat("strings have the padding ", padding, ", but there are only 0 to 2"));
+  }
 }
 
 Datatype read_type(ByteReader& reader, int level) {
@@ -121,6 +139,7 @@ Datatype read_type(ByteReader& reader, int level) {
       reader.skip(2, "properties of a time");
       break;
     case TypeClass::kString:
+      type.string_form = string_form_of(bits & 0x0F);
       break;
     case TypeClass::kBits:
       reader.skip(4, "properties of bits");

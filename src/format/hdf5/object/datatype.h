@@ -10,8 +10,11 @@
 #include <vector>
 
 #include "base/byte_reader.h"
+#include "format/chunked/array.h"
 
 namespace penstock::format::hdf5 {
+
+using chunked::StringForm;
 
 enum class TypeClass : uint8_t {
   kInteger = 0,
@@ -40,9 +43,10 @@ struct Datatype {
   uint32_t bytes = 0;
   bool big_endian = false;
   bool is_signed = false;
-  bool is_string = false;            ///< of a kVariable
-  bool is_object_reference = false;  ///< of a kReference
-  bool is_bool = false;         ///< of a kEnum: FALSE and TRUE of one byte, as h5py writes them
+  bool is_string = false;                            ///< of a kVariable
+  StringForm string_form = StringForm::kFixedBytes;  ///< of a kString
+  bool is_object_reference = false;                  ///< of a kReference
+  bool is_bool = false;         ///< of a kEnum: FALSE is 0 and TRUE is 1, in one byte, as of h5py
   std::vector<Member> members;  ///< of a kCompound
   std::vector<uint64_t> dimensions;  ///< of a kArray
 

@@ -17,8 +17,8 @@ constexpr size_t kMostRank = 32;  // H5S_MAX_RANK
 constexpr uint16_t kDeflate = 1, kShuffle = 2, kFletcher32 = 3, kSzip = 4, kNbit = 5,
                    kScaleOffset = 6;
 // Registered filters: The HDF Group, "Registered Filter Plugins".
-constexpr uint16_t kLzf = 32000, kBlosc = 32001, kLz4 = 32004, kBitshuffle = 32008, kZstd = 32015,
-                   kBlosc2 = 32026;
+constexpr uint16_t kBzip2 = 307, kLzf = 32000, kBlosc = 32001, kLz4 = 32004, kBitshuffle = 32008,
+                   kZfp = 32013, kZstd = 32015, kBlosc2 = 32026;
 
 std::string name_of_filter(uint16_t id) {
   switch (id) {
@@ -28,10 +28,14 @@ std::string name_of_filter(uint16_t id) {
       return "nbit";
     case kScaleOffset:
       return "scale-offset";
+    case kBzip2:
+      return "bzip2";
     case kLz4:
       return "LZ4";
     case kBitshuffle:
       return "bitshuffle";
+    case kZfp:
+      return "zfp";
     case kBlosc2:
       return "blosc2";
     default:

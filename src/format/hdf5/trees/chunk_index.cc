@@ -23,7 +23,7 @@ uint32_t checked_bytes(uint64_t bytes) {
 void read_btree1_chunks(const File& file, const Layout& layout, const ChunkedShape& shape,
                         const ChunkNumbers& numbers, std::vector<StoredChunk>& chunks) {
   const size_t rank = shape.shape.size();
-  std::vector<uint64_t> position(rank);
+  std::vector<uint64_t> position(rank), before;
   walk_btree_v1(file, layout.address, BTree1Type::kChunks, 8 + 8 * (rank + 1),
                 [&](ByteReader& key, uint64_t address) {
                   StoredChunk chunk;
@@ -37,11 +37,11 @@ void read_btree1_chunks(const File& file, const Layout& layout, const ChunkedSha
                     }
                     position[d] = offset / shape.chunk_shape[d];
                   }
+                  if (position <= before) throw CorruptData("chunks are not in order");
+                  before = position;
                   chunk.address = address;
-                  if (const auto number = numbers.number_at(position)) {
-                    chunk.number = *number;
-                    chunks.push_back(chunk);
-                  }
+                  chunk.number = numbers.inside(position);
+                  chunks.push_back(chunk);
                 });
 }
 
@@ -70,10 +70,8 @@ void read_btree2_chunks(const File& file, const Layout& layout, const ChunkedSha
                     chunk.skipped_filters = reader.read<uint32_t>("filter mask");
                   }
                   for (uint64_t& each : position) each = reader.read<uint64_t>("place of a chunk");
-                  if (const auto number = numbers.number_at(position)) {
-                    chunk.number = *number;
-                    chunks.push_back(chunk);
-                  }
+                  chunk.number = numbers.inside(position);
+                  chunks.push_back(chunk);
                 });
 }
 
@@ -127,6 +125,12 @@ std::optional<uint64_t> ChunkNumbers::number_at(const std::vector<uint64_t>& pos
     number = number * lengths_[d] + position[d];
   }
   return number;
+}
+
+uint64_t ChunkNumbers::inside(const std::vector<uint64_t>& position) const {
+  const auto number = number_at(position);
+  if (!number) throw CorruptData("a chunk lies outside of its array");
+  return *number;
 }
 
 std::optional<uint64_t> ChunkNumbers::number_of(uint64_t index) const {

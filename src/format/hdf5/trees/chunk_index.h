@@ -47,8 +47,10 @@ class ChunkIndex {
 class ChunkNumbers {
  public:
   explicit ChunkNumbers(const ChunkedShape& shape);
-  /// Nothing if the position lies outside of the array, as chunks of an array that shrank do.
+  /// Nothing if the position lies outside of the array.
   std::optional<uint64_t> number_at(const std::vector<uint64_t>& position) const;
+  /// The same, but CorruptData if it lies outside: an array that shrinks drops its chunks.
+  uint64_t inside(const std::vector<uint64_t>& position) const;
   /// Of the chunk that a fixed or extensible array has at `index`. They count over the largest
   /// shape, and the dimension that can grow comes first.
   std::optional<uint64_t> number_of(uint64_t index) const;
