@@ -60,6 +60,19 @@ void register_experiment(nb::module_& module) {
         return table::FilterExpression::parse(value_filter).columns();
       },
       nb::arg("value_filter"), "Names of the columns that a filter compares.");
+  module.def(
+      "expect_one_order",
+      [](std::string_view value_filter, const std::vector<std::string>& without_order) {
+        std::vector<ColumnInfo> infos;
+        for (const std::string& name : without_order) {
+          ColumnInfo& info = infos.emplace_back();
+          info.name = name;
+          info.enumerated = true;
+        }
+        table::FilterExpression::parse(value_filter).expect_one_order(infos);
+      },
+      nb::arg("value_filter"), nb::arg("without_order"),
+      "Refuse a filter that compares these columns of categories by < or >.");
 
   nb::class_<DataFrame>(module, "DataFrame")
       .def_prop_ro("columns", &DataFrame::columns, Release())  // opens the array

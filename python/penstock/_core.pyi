@@ -135,6 +135,9 @@ class Column:
 def filter_columns(value_filter: str) -> list[str]:
     """Names of the columns that a filter compares."""
 
+def expect_one_order(value_filter: str, without_order: Sequence[str]) -> None:
+    """Refuse a filter that compares these columns of categories by < or >."""
+
 class DataFrame:
     @property
     def columns(self) -> list[ColumnInfo]: ...

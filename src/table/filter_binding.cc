@@ -257,6 +257,18 @@ class Binder {
   std::span<const std::optional<std::string>> constants_;
 };
 
+void check_order(const FilterNode& node, std::string_view text,
+                 std::span<const ColumnInfo> joined) {
+  for (const FilterNode& child : node.children) check_order(child, text, joined);
+  if (node.kind != FilterNode::Kind::kCompare || !is_ordering(node.op)) return;
+  for (const ColumnInfo& info : joined) {
+    if (info.name != node.column || !info.enumerated || info.ordered) continue;
+    fail_at(text, node.begin, node.end,
+            "the categories of column '" + info.name +
+                "' have no order that all parts share, so only ==, != and in apply to it");
+  }
+}
+
 struct ColumnPlace {
   std::string name;
   size_t begin = 0, end = 0;
@@ -297,6 +309,10 @@ FilterExpression FilterExpression::parse(std::string_view text) {
   collect_columns(*result.root_, places);
   for (ColumnPlace& place : places) result.columns_.push_back(std::move(place.name));
   return result;
+}
+
+void FilterExpression::expect_one_order(std::span<const ColumnInfo> joined) const {
+  check_order(*root_, *text_, joined);
 }
 
 BoundFilter FilterExpression::bind(std::span<const ColumnInfo> schema,

@@ -63,6 +63,11 @@ class FilterExpression {
   /// Names of the columns that the filter compares, each once, in order of appearance.
   const std::vector<std::string>& columns() const noexcept { return columns_; }
 
+  /// For tables of several parts, each of which answers by its own categories. Throws
+  /// InvalidArgument if < or > compares a column of categories that is not ordered in the `joined`
+  /// schema.
+  void expect_one_order(std::span<const ColumnInfo> joined) const;
+
   /// Throws NotFound for an unknown column (the message lists the columns), and InvalidArgument for
   /// a value that the column's type cannot be compared with; both point at the place.
   /// `constants` are columns besides those of the schema, with the same value in every row; their

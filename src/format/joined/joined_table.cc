@@ -55,7 +55,9 @@ std::vector<ColumnInfo> JoinedTable::chosen_columns(const std::vector<std::strin
 
 void JoinedTable::expect_filter_read(std::string_view value_filter) const {
   if (value_filter.empty()) return;
-  expect_read(table::FilterExpression::parse(value_filter).columns(), unread_);
+  const auto filter = table::FilterExpression::parse(value_filter);
+  expect_read(filter.columns(), unread_);
+  with_place([&] { filter.expect_one_order(columns_); }, [&] { return uri_; });
 }
 
 RowSelection JoinedTable::select_in(size_t part, std::string_view value_filter,

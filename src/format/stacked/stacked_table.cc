@@ -58,6 +58,7 @@ class StackedTable final : public NumberedTable {
     if (value_filter.empty()) return NumberedTable::select(value_filter, constants);
     const auto filter = table::FilterExpression::parse(value_filter);
     expect_read(filter.columns(), unread_columns());
+    with_place([&] { filter.expect_one_order(columns()); }, [&] { return uri_; });
     std::vector<uint8_t> mask(rows_);
     for (size_t i = 0; i < parts_.size(); ++i) {
       std::vector<ConstantColumn> all = constants_[i];

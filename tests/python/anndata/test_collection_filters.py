@@ -70,6 +70,7 @@ def test_filters_are_those_of_a_join(
     tmp_path: Path, columns: dict[str, Any], filters: list[str]
 ) -> None:
     counted: set[int | str] = set()
+    refused = 0
     for first, second in combinations_with_replacement(columns, 2):
         path, each = collection_of(
             tmp_path / f"{first} {second}", {"n": columns[first]}, {"n": columns[second]}, {}
@@ -77,9 +78,11 @@ def test_filters_are_those_of_a_join(
         obs, of_join = ps.open(path).obs, ps.join(each, layer="X").obs
         for value_filter in filters:
             wanted = answer(of_join, value_filter)
+            refused += wanted == "InvalidArgument"
             assert answer(obs, value_filter) == wanted, (first, second, value_filter)
             counted.add(wanted if isinstance(wanted, str) else len(wanted))
     assert {0, 1, 2, 3, 4} <= counted
+    assert refused > 5
 
 
 @pytest.mark.parametrize("kinds", list(combinations_with_replacement(TEXTS, 2)), ids=" ".join)
@@ -112,16 +115,29 @@ def test_categories_of_two_widths_are_ordered_together(tmp_path: Path) -> None:
 
 
 def test_ordered_categories_are_those_of_pandas(tmp_path: Path) -> None:
-    path, _ = collection_of(
-        tmp_path / "c.zarr", {"n": TEXTS["rising"]}, {"n": TEXTS["falling"]}, {"n": TEXTS["begin"]}
-    )
+    kinds = ["rising", "missing", "rising"]
+    path, _ = collection_of(tmp_path / "c.zarr", *({"n": TEXTS[kind]} for kind in kinds))
     wanted = []
-    for number, kind in enumerate(["rising", "falling", "begin"]):
+    for number, kind in enumerate(kinds):
         below = np.asarray(TEXTS[kind] < "mid")
         wanted += [f"{number}-{i}" for i in np.flatnonzero(below)]
     assert answer(ps.open(path).obs, "n < 'mid'") == wanted
     dataset = ps.Dataset(path, obs_query="n < 'mid'", obs_columns=["obs_names"], shuffle=False)
     assert [name for _, obs in dataset for name in obs["obs_names"]] == wanted
+
+
+@pytest.mark.parametrize("other", ["falling", "begin", "categories"])
+def test_an_order_that_a_dataset_does_not_share_is_an_error(tmp_path: Path, other: str) -> None:
+    """A dataset that lacks a category would have no cell on either side of it."""
+    path, each = collection_of(tmp_path / "c.zarr", {"n": TEXTS["rising"]}, {"n": TEXTS[other]})
+    ps.pack(path, tmp_path / "pack")
+    for obs in (ps.open(path).obs, ps.join(each, layer="X").obs, ps.open(tmp_path / "pack").obs):
+        for value_filter in ("n < 'mid'", "soma_joinid > 1 and not n >= 'hi'"):
+            with pytest.raises(
+                ps.InvalidArgument, match="the categories of column 'n' have no order"
+            ):
+                obs.read(["obs_names"], value_filter=value_filter)
+        assert len(obs.select("n == 'lo' or n in ['hi', 'mid']")) == 6
 
 
 def test_row_numbers_are_those_of_the_collection(tmp_path: Path) -> None:

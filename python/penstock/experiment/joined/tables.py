@@ -41,11 +41,18 @@ def joined_unread(tables: Mapping[str, DataFrame]) -> dict[str, str]:
     return unread
 
 
-def _expect_filter_read(value_filter: str, unread: Mapping[str, str]) -> None:
-    """Raise Unsupported if a filter names a column that is not read."""
-    for name in _core.filter_columns(value_filter) if value_filter and unread else ():
+def _check_filter(
+    value_filter: str, unread: Mapping[str, str], columns: Sequence[JoinedColumn]
+) -> None:
+    """Refuse a filter that names a column that is not read, or an order that parts do not share."""
+    if not value_filter:
+        return
+    for name in _core.filter_columns(value_filter) if unread else ():
         if name in unread:
             raise Unsupported(unread[name])
+    _core.expect_one_order(
+        value_filter, [each.name for each in columns if each.enumerated and not each.ordered]
+    )
 
 
 def _same_categories(tables: Mapping[str, DataFrame], name: str) -> bool:
@@ -132,7 +139,7 @@ class JoinedObs:
 
         The filter may name the source, and columns that only some experiments have.
         """
-        _expect_filter_read(value_filter, self.unread_columns)
+        _check_filter(value_filter, self.unread_columns, self.columns)
         rows = _core.RowSelection()
         for (source, part), offset in zip(self._parts.items(), self._offsets.tolist(), strict=True):
             kept = part.select(value_filter or None, constants=self._constants[source])
@@ -236,7 +243,7 @@ class JoinedVar:
         """Return the columns of X whose genes pass a filter in any experiment."""
         if not value_filter:
             return _core.RowSelection.range(0, self.row_count())
-        _expect_filter_read(value_filter, self.unread_columns)
+        _check_filter(value_filter, self.unread_columns, self.columns)
         kept = np.zeros(self.row_count(), bool)
         for (source, part), joinids, places in zip(
             self._parts.items(), self._match.joinids, self._match.places, strict=True
