@@ -1,10 +1,12 @@
 #include <nanobind/ndarray.h>
+#include <nanobind/stl/map.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 #include <penstock/error.h>
 #include <penstock/memory.h>
 
 #include <cstring>
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>
@@ -177,6 +179,10 @@ MatrixInMemory dense(const nb::object& cells, const nb::object& view_rows,
       view_of(view_rows, view_columns)};
 }
 
+UnreadColumns to_unread(const std::map<std::string, std::string>& reasons) {
+  return {reasons.begin(), reasons.end()};
+}
+
 }  // namespace
 
 void register_memory(nb::module_& module) {
@@ -196,11 +202,12 @@ void register_memory(nb::module_& module) {
   nb::class_<MemoryMeasurement>(module, "MemoryMeasurement")
       .def(
           "__init__",
-          [](MemoryMeasurement* self, std::string name, std::vector<Column> var,
-             uint64_t var_count) {
-            new (self) MemoryMeasurement{std::move(name), std::move(var), var_count, {}};
+          [](MemoryMeasurement* self, std::string name, std::vector<Column> var, uint64_t var_count,
+             const std::map<std::string, std::string>& var_unread) {
+            new (self) MemoryMeasurement{
+                std::move(name), std::move(var), var_count, {}, to_unread(var_unread)};
           },
-          nb::arg("name"), nb::arg("var"), nb::arg("var_count"))
+          nb::arg("name"), nb::arg("var"), nb::arg("var_count"), nb::arg("var_unread"))
       .def(
           "add_layer",
           [](MemoryMeasurement& self, std::string name, const MatrixInMemory& matrix) {
@@ -210,11 +217,14 @@ void register_memory(nb::module_& module) {
   module.def(
       "open_in_memory",
       [](std::string uri, std::vector<Column> obs, uint64_t obs_count,
-         std::vector<MemoryMeasurement> measurements) {
+         std::vector<MemoryMeasurement> measurements,
+         const std::map<std::string, std::string>& obs_unread) {
         const GilRelease release;
-        return open_in_memory({std::move(uri), std::move(obs), obs_count, std::move(measurements)});
+        return open_in_memory({std::move(uri), std::move(obs), obs_count, std::move(measurements),
+                               to_unread(obs_unread)});
       },
-      nb::arg("uri"), nb::arg("obs"), nb::arg("obs_count"), nb::arg("measurements"));
+      nb::arg("uri"), nb::arg("obs"), nb::arg("obs_count"), nb::arg("measurements"),
+      nb::arg("obs_unread"));
 }
 
 }  // namespace penstock::python

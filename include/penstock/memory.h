@@ -63,6 +63,7 @@ struct MemoryMeasurement {
   std::vector<Column> var;
   uint64_t var_count = 0;
   std::vector<std::pair<std::string, MatrixInMemory>> layers;  ///< the first is the default
+  UnreadColumns var_unread = {};  ///< names of columns that are left out, and why
 };
 
 struct MemoryExperiment {
@@ -70,6 +71,7 @@ struct MemoryExperiment {
   std::vector<Column> obs;
   uint64_t obs_count = 0;
   std::vector<MemoryMeasurement> measurements;
+  UnreadColumns obs_unread = {};
 };
 
 /// Throws InvalidArgument if arrays, views and tables contradict each other, and Unsupported for

@@ -289,11 +289,17 @@ class MemoryMatrix:
     ) -> MemoryMatrix: ...
 
 class MemoryMeasurement:
-    def __init__(self, name: str, var: Sequence[MemoryColumn], var_count: int) -> None: ...
+    def __init__(
+        self, name: str, var: Sequence[MemoryColumn], var_count: int, var_unread: Mapping[str, str]
+    ) -> None: ...
     def add_layer(self, name: str, matrix: MemoryMatrix) -> None: ...
 
 def open_in_memory(
-    uri: str, obs: Sequence[MemoryColumn], obs_count: int, measurements: Sequence[MemoryMeasurement]
+    uri: str,
+    obs: Sequence[MemoryColumn],
+    obs_count: int,
+    measurements: Sequence[MemoryMeasurement],
+    obs_unread: Mapping[str, str],
 ) -> Experiment: ...
 
 class Batch:

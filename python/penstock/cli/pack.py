@@ -19,6 +19,9 @@ from penstock.experiment.pack_parts import MOST_PARTS
 if TYPE_CHECKING:
     from penstock.experiment.pack_job import PackProgress
 
+#: Passes over a matrix by genes: one counts, one or more read.
+_LEAST_PASSES = 2
+
 
 def add_arguments(commands: Any) -> None:
     """Add the command to the parser."""
@@ -155,8 +158,8 @@ def _summary(
     yield from _rows(progress, seconds)
     for layer, passes in progress.passes.items():
         yield (
-            f"{layer} is stored by genes: read in {plural(passes, 'pass')} with --memory-budget {budget}; "
-            "a larger budget needs fewer"
+            f"{layer} is stored by genes: read in {plural(passes, 'pass')} with --memory-budget {budget}"
+            + ("; a larger budget needs fewer" if passes > _LEAST_PASSES else "")
         )
 
 

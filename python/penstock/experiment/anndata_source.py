@@ -185,7 +185,8 @@ def _has_counts(experiment: Experiment, measurement: str, layer: str) -> bool:
 def _open(adata: Any, unreadable: dict[tuple[str, str], PenstockError]) -> _core.Experiment:
     """Make the engine's experiment; put what is wrong with other matrices into `unreadable`."""
     source, view_rows, view_columns = _unviewed(adata)
-    main = _core.MemoryMeasurement(MAIN, _columns(adata.var, "var_names"), adata.n_vars)
+    var, unread = _columns(adata.var, "var_names", "adata.var")
+    main = _core.MemoryMeasurement(MAIN, var, adata.n_vars, unread)
     for name, place, matrix in _matrices(source):
         try:
             main.add_layer(name, _matrix(matrix, place, view_rows, view_columns))
@@ -194,15 +195,16 @@ def _open(adata: Any, unreadable: dict[tuple[str, str], PenstockError]) -> _core
     measurements = [main]
     raw = source.raw
     if raw is not None:
-        part = _core.MemoryMeasurement(RAW, _columns(raw.var, "var_names"), raw.shape[1])
+        var, unread = _columns(raw.var, "var_names", "adata.raw.var")
+        part = _core.MemoryMeasurement(RAW, var, raw.shape[1], unread)
         try:
             part.add_layer(X, _matrix(raw.X, "adata.raw.X", view_rows, None))
         except PenstockError as error:
             unreadable[RAW, X] = _told_where(error, "adata.raw.X")
         measurements.append(part)
     name = f"AnnData of {adata.n_obs} cells x {adata.n_vars} genes"
-    obs = _columns(adata.obs, "obs_names")
-    return _core.open_in_memory(name, obs, adata.n_obs, measurements)
+    obs, unread = _columns(adata.obs, "obs_names", "adata.obs")
+    return _core.open_in_memory(name, obs, adata.n_obs, measurements, unread)
 
 
 def _told_where(error: PenstockError, place: str) -> PenstockError:
@@ -277,9 +279,11 @@ def _matrix(
     if isinstance(matrix, np.ndarray) and matrix.ndim == 2:
         _check_numbers(matrix, name)
         return _core.MemoryMatrix.dense(np.asarray(matrix), view_rows, view_columns)
+    convert = f"convert it: `scipy.sparse.csr_matrix({name})`"
+    if type(matrix).__module__.split(".")[0] in ("anndata", "dask", "h5py", "zarr"):
+        convert = "give the path of its file, or load it: `adata = adata.to_memory()`"
     raise Unsupported(
-        f"{name} must be a CSR matrix of scipy or a numpy array, got {type(matrix).__name__}; "
-        f"convert it: `scipy.sparse.csr_matrix({name})`"
+        f"{name} must be a CSR matrix of scipy or a numpy array, got {type(matrix).__name__}; {convert}"
     )
 
 
@@ -301,21 +305,30 @@ def _check_numbers(values: Array, name: str) -> None:
     )
 
 
-def _columns(table: Any, names: str) -> list[_core.MemoryColumn]:
-    """Return the columns of obs or var whose values are numbers, booleans, strings or categories.
-
-    Columns of other objects are left out.
-    """
+def _columns(table: Any, names: str, place: str) -> tuple[list[_core.MemoryColumn], dict[str, str]]:
+    """Return the columns of obs or var that are numbers, booleans, strings or categories; why not the others."""
     index = names if names not in table.columns else str(table.index.name or "_index")
-    columns = [_strings(index, np.asarray(table.index.astype(str), dtype=object))]
-    for place, name in enumerate(table.columns):
+    try:
+        columns = [_strings(index, np.asarray(table.index.astype(str), dtype=object))]
+    except UnicodeEncodeError as error:
+        raise InvalidArgument(
+            f"{place.replace('adata.', '')}_names must be text: {error}"
+        ) from None
+    unread = {}
+    for number, name in enumerate(table.columns):
+        series = table.iloc[:, number]
         try:
-            column = _column(str(name), table.iloc[:, place])
+            column = _column(str(name), series)
         except (TypeError, UnicodeEncodeError):  # lists, dicts, texts that are not Unicode
-            continue
+            column = None
         if column is not None:
             columns.append(column)
-    return columns
+            continue
+        unread[str(name)] = (
+            f"{place}[{str(name)!r}] has values of type {series.dtype}, which are neither numbers, bools, "
+            f"strings nor categories of them; convert it: {place}[{str(name)!r}].astype(str)"
+        )
+    return columns, unread
 
 
 def _column(name: str, series: Any) -> _core.MemoryColumn | None:

@@ -8,6 +8,7 @@
 #include <span>
 #include <utility>
 
+#include "base/concat.h"
 #include "base/threads/parallel.h"
 #include "format/anndata/anndata_experiment.h"
 #include "format/anndata/elements.h"
@@ -44,7 +45,16 @@ std::vector<std::string> datasets_of(const chunked::Group& root) {
   std::sort(numbered.begin(), numbered.end());
   std::vector<std::string> names;
   names.reserve(numbered.size());
-  for (auto& [number, name] : numbered) names.push_back(std::move(name));
+  for (auto& [number, name] : numbered) {
+    // annbatch numbers them from 0, so a gap is a copy that was interrupted.
+    if (number != names.size()) {
+      throw CorruptData(concat("the collection has ", name, ", but ",
+                               number < names.size() ? "not only one of that number"
+                                                     : concat("no dataset_", names.size()),
+                               "; copy it again, in ", root.path()));
+    }
+    names.push_back(std::move(name));
+  }
   return names;
 }
 
@@ -125,7 +135,10 @@ chunked::GroupPtr open_container(const ExperimentPlace& place) {
   const std::string begin = first_bytes(*place.store, place.path);
   if (begin.starts_with(kZipSignature)) {
     if (auto root = zarr::open_zarr(io::open_zip(place.store, place.path), place.path)) return root;
-    throw InvalidArgument("a zip archive without a zarr group at its top, " + place.path);
+    throw InvalidArgument(
+        "a zip archive without a zarr group at its top; zip what is in the folder of the store, "
+        "not the folder: " +
+        place.path);
   }
   if (auto root = hdf5::open_hdf5(place.store, place.path)) {
     if (place.store->traits().remote) look_ahead(*root);

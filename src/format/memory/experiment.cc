@@ -21,12 +21,14 @@ class InMemoryExperiment final : public format::StoredExperiment {
  public:
   explicit InMemoryExperiment(MemoryExperiment&& cells) : uri_(std::move(cells.uri)) {
     const uint64_t rows = cells.obs_count;
-    obs_ = format::make_memory_table(uri_ + "/obs", std::move(cells.obs), rows);
+    obs_ = format::make_memory_table(uri_ + "/obs", std::move(cells.obs), rows,
+                                     std::move(cells.obs_unread));
     for (MemoryMeasurement& given : cells.measurements) {
       Measurement measurement;
       measurement.name = given.name;
-      measurement.var = format::make_memory_table(uri_ + "/" + given.name + "/var",
-                                                  std::move(given.var), given.var_count);
+      measurement.var =
+          format::make_memory_table(uri_ + "/" + given.name + "/var", std::move(given.var),
+                                    given.var_count, std::move(given.var_unread));
       for (auto& [name, matrix] : given.layers) {
         measurement.layers.emplace_back(
             name, open_matrix(given.name, name, std::move(matrix), rows, given.var_count));
@@ -65,7 +67,8 @@ class InMemoryExperiment final : public format::StoredExperiment {
       if (name == layer) return matrix;
       names += (names.empty() ? "" : ", ") + name;
     }
-    throw NotFound(concat("there is no layer '", layer, "'; choose from ", names, ", in ", uri_));
+    throw NotFound(concat("there is no layer '", layer, "'", names.empty() ? "" : "; choose from ",
+                          names, ", in ", uri_));
   }
   std::map<std::string, std::string> metadata() const override { return {}; }
 
@@ -90,7 +93,7 @@ class InMemoryExperiment final : public format::StoredExperiment {
                      MatrixInMemory&& matrix, uint64_t rows, uint64_t columns) const {
     const std::string path = concat(uri_, "/", measurement, "/", layer);
     const MatrixSourcePtr source = with_place(
-        [&] { return format::make_memory_source(std::move(matrix)); }, [&] { return path; });
+        [&] { return format::make_memory_source(std::move(matrix), path); }, [&] { return path; });
     const format::MatrixInfo& info = source->info();
     if (info.row_domain_end != static_cast<int64_t>(rows) ||
         info.column_domain_end != static_cast<int64_t>(columns)) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <string>
 #include <type_traits>
 #include <utility>
 
@@ -19,6 +20,7 @@ constexpr size_t kTaskRows = 64;
 constexpr int64_t kSampleRows = 256;
 
 struct MemoryReaderState {
+  std::string path;  ///< for messages; may be empty
   std::shared_ptr<const MemoryMatrix> matrix;
   std::vector<plan::FetchUnit> units;
 };
@@ -78,6 +80,23 @@ class MemoryRowReader final : public RowReader {
   void read(std::span<const int64_t> rows, RowBuffer& out) const override { read(rows, true, out); }
 
   void read(std::span<const int64_t> rows, bool in_place, RowBuffer& out) const {
+    if (state_->path.empty()) return read_rows(rows, in_place, out);
+    with_place([&] { read_rows(rows, in_place, out); }, [&] { return state_->path; });
+  }
+
+  double buffer_bytes_per_row() const override {
+    const MatrixInfo& info = state_->matrix->info();
+    const auto rows = static_cast<double>(std::max<int64_t>(1, info.row_domain_end));
+    return static_cast<double>(info.stored_cells) / rows *
+               (layout_.value_bytes + layout_.index_bytes + 1.0) +
+           2 * sizeof(kernel::PackedRowHeader);
+  }
+  double packed_bytes_per_row() const override { return packed_bytes_; }
+  bool in_memory() const override { return true; }
+  uint64_t bytes_needed(std::span<const int64_t> /*rows*/) const override { return 0; }
+
+ private:
+  void read_rows(std::span<const int64_t> rows, bool in_place, RowBuffer& out) const {
     out.bytes_read = out.cached_bytes = out.read_count = 0;
     out.records.clear();
     out.nnz.clear();
@@ -101,18 +120,6 @@ class MemoryRowReader final : public RowReader {
     }
   }
 
-  double buffer_bytes_per_row() const override {
-    const MatrixInfo& info = state_->matrix->info();
-    const auto rows = static_cast<double>(std::max<int64_t>(1, info.row_domain_end));
-    return static_cast<double>(info.stored_cells) / rows *
-               (layout_.value_bytes + layout_.index_bytes + 1.0) +
-           2 * sizeof(kernel::PackedRowHeader);
-  }
-  double packed_bytes_per_row() const override { return packed_bytes_; }
-  bool in_memory() const override { return true; }
-  uint64_t bytes_needed(std::span<const int64_t> /*rows*/) const override { return 0; }
-
- private:
   struct Memory {
     RowEntries entries;
     std::vector<uint32_t> most;
@@ -177,7 +184,11 @@ class MemoryReader final : public MatrixReader {
       : state_(std::move(state)),
         layout_(kernel::make_row_layout(columns.size(), state_->matrix->info().value_type)),
         rows_(state_->matrix->rows(columns)) {
-    take_sample();
+    if (state_->path.empty()) {
+      take_sample();
+    } else {
+      with_place([&] { take_sample(); }, [&] { return state_->path; });
+    }
     row_reader_ = std::make_shared<const MemoryRowReader>(
         state_, rows_, layout_,
         packed_bytes_per_cell_ * static_cast<double>(state_->matrix->info().stored_cells) /
@@ -232,8 +243,9 @@ class MemoryReader final : public MatrixReader {
 
 class MemorySource final : public MatrixSource {
  public:
-  explicit MemorySource(std::shared_ptr<const MemoryMatrix> matrix) {
+  MemorySource(std::shared_ptr<const MemoryMatrix> matrix, std::string path) {
     auto state = std::make_shared<MemoryReaderState>();
+    state->path = std::move(path);
     kernel::make_row_layout(1, matrix->info().value_type);  // throws for other types
     const int64_t rows = matrix->info().row_domain_end;
     for (int64_t begin = 0; begin < rows; begin += kUnitRows) {
@@ -283,14 +295,15 @@ std::shared_ptr<const MemoryMatrix> make_matrix(DenseInMemory&& matrix) {
 
 }  // namespace
 
-MatrixSourcePtr make_memory_source(MatrixInMemory matrix) {
+MatrixSourcePtr make_memory_source(MatrixInMemory matrix, std::string path) {
   return std::visit(
-      [](auto& stored) -> MatrixSourcePtr {
+      [&](auto& stored) -> MatrixSourcePtr {
         check(stored.view, stored.rows, stored.columns);
         if constexpr (std::is_same_v<std::decay_t<decltype(stored)>, CsrInMemory>) {
           expect_each_once(stored.view.columns);
         }
-        return std::make_shared<const MemorySource>(make_matrix(std::move(stored)));
+        return std::make_shared<const MemorySource>(make_matrix(std::move(stored)),
+                                                    std::move(path));
       },
       matrix);
 }

@@ -26,7 +26,8 @@ ColumnInfo info_of(const Column& column) {
 
 class MemoryTable final : public NumberedTable {
  public:
-  MemoryTable(std::string uri, std::vector<Column> columns, uint64_t row_count)
+  MemoryTable(std::string uri, std::vector<Column> columns, uint64_t row_count,
+              UnreadColumns unread)
       : uri_(std::move(uri)), columns_(std::move(columns)) {
     std::erase_if(columns_, [](const Column& column) { return column.name == kRowNumbers; });
     std::vector<ColumnInfo> infos;
@@ -37,7 +38,7 @@ class MemoryTable final : public NumberedTable {
       }
       infos.push_back(info_of(column));
     }
-    set_columns(std::move(infos), row_count);
+    set_columns(std::move(infos), row_count, std::move(unread));
   }
 
   const std::string& uri() const override { return uri_; }
@@ -59,8 +60,10 @@ class MemoryTable final : public NumberedTable {
 
 }  // namespace
 
-StoredTablePtr make_memory_table(std::string uri, std::vector<Column> columns, uint64_t row_count) {
-  return std::make_shared<const MemoryTable>(std::move(uri), std::move(columns), row_count);
+StoredTablePtr make_memory_table(std::string uri, std::vector<Column> columns, uint64_t row_count,
+                                 UnreadColumns unread) {
+  return std::make_shared<const MemoryTable>(std::move(uri), std::move(columns), row_count,
+                                             std::move(unread));
 }
 
 }  // namespace penstock::format

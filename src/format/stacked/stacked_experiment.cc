@@ -61,7 +61,7 @@ class StackedExperiment final : public StoredExperiment {
   Matrix stack(std::string_view measurement, std::string_view layer) const {
     std::vector<MatrixSourcePtr> sources(parts_.size());
     parallel_for(parts_.size(), options_.threads, [&](size_t i) {
-      const Matrix part = parts_[i]->x(measurement, layer);
+      const Matrix part = layer_of(i, measurement, layer);
       part.expect_rows();
       sources[i] = HandleAccess::source(part);
     });
@@ -81,6 +81,18 @@ class StackedExperiment final : public StoredExperiment {
     state->fragment_count = info.fragment_count;
     state->layout = info.layout;
     return HandleAccess::matrix(std::move(state));
+  }
+
+  /// A layer of a part. The list of layers is the first part's.
+  Matrix layer_of(size_t part, std::string_view measurement, std::string_view layer) const {
+    try {
+      return parts_[part]->x(measurement, layer);
+    } catch (const NotFound&) {
+      if (part == 0) throw;
+      throw NotFound(concat("there is no layer '", layer, "' of measurement '", measurement,
+                            "' in ", parts_[part]->uri(), ", but in ", parts_[0]->uri(),
+                            "; every dataset of a collection must have it"));
+    }
   }
 
   void expect_same_types(const std::vector<MatrixSourcePtr>& sources,

@@ -16,7 +16,7 @@ import penstock as ps
 import pytest
 import scipy.sparse as sp
 import zarr
-from anndata_cases import random_anndata, write_h5ad, write_zarr
+from anndata_cases import random_anndata, write_collection, write_h5ad, write_zarr
 from conftest import DATA
 
 
@@ -92,6 +92,72 @@ def test_columns_of_other_objects_are_left_out(adata: anndata.AnnData) -> None:
     obs = ps.open(adata).obs.to_pandas()
     assert not {"lists", "dicts", "not unicode"} & set(obs.columns)
     assert obs["sparse"].tolist() == (np.arange(count) % 3).tolist()
+    adata.obs["half"] = np.zeros(count, np.float16)
+    opened = ps.open(adata)
+    assert {"lists", "dicts", "not unicode", "half"} <= set(opened.obs.unread_columns)
+    with pytest.raises(
+        ps.Unsupported, match=r"adata.obs\['half'\] has values of type float16, .*astype"
+    ):
+        ps.Dataset(adata, layer="X", obs_columns=["half"])
+    adata.var["dates"] = pd.date_range("2020-01-01", periods=adata.n_vars)
+    assert "datetime64" in ps.open(adata).var().unread_columns["dates"]
+    adata.obs_names = ["\ud800", *adata.obs_names[1:]]
+    with pytest.raises(ps.InvalidArgument, match="obs_names must be text"):
+        ps.open(adata)
+
+
+def test_a_bad_gene_id_in_memory_is_told_with_its_layer(adata: anndata.AnnData) -> None:
+    other = adata.copy()
+    other.layers["counts"] = other.X.copy()
+    adata.layers["counts"] = adata.X.copy()
+    other.layers["counts"].indices[-1] = 99
+    joined = ps.Dataset({"one": adata, "two": other}, layer="counts", shuffle=False)
+    with pytest.raises(ps.InvalidArgument, match=r"column ids must be .*, in .*/RNA/counts"):
+        list(joined)
+
+
+def test_x_that_is_not_in_memory_says_how_to_load_it(
+    adata: anndata.AnnData, tmp_path: Path
+) -> None:
+    path = write_zarr(adata, tmp_path / "x.zarr", version=3)
+    adata.X = anndata.io.sparse_dataset(zarr.open_group(str(path), mode="r")["X"])
+    with pytest.raises(ps.Unsupported, match=r"adata.X must be .*adata = adata.to_memory\(\)"):
+        ps.Dataset(adata, layer="X")
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (lambda store: shutil.rmtree(store / "dataset_1"), "has dataset_2, but no dataset_1"),
+        (
+            lambda store: shutil.copytree(store / "dataset_2", store / "dataset_02"),
+            "has dataset_0?2, but not only one of that number",
+        ),
+        (lambda store: shutil.rmtree(store / "dataset_0"), "has dataset_1, but no dataset_0"),
+    ],
+)
+def test_a_collection_that_was_copied_in_part(tmp_path: Path, change: Any, says: str) -> None:
+    from collection_cases import collection_of
+
+    path, _ = collection_of(tmp_path / "c.zarr", *({"n": [1, 2]} for _ in range(4)))
+    assert ps.open(path).n_obs == 8
+    (path / ".zmetadata").unlink()  # it lists what was there before
+    change(path)
+    with pytest.raises(ps.CorruptData, match=says):
+        ps.open(path)
+
+
+def test_a_layer_that_a_dataset_lacks(adata: anndata.AnnData, tmp_path: Path) -> None:
+    first, second = adata.copy(), adata.copy()
+    first.layers["mine"] = first.X.copy()
+    for each in (first, second):
+        del each.raw
+    write_collection(tmp_path / "c.zarr", [first, second])
+    ps.Dataset(tmp_path / "c.zarr", layer="X")
+    with pytest.raises(
+        ps.NotFound, match=r"no layer 'mine' .*dataset_1, but in .*dataset_0; every dataset"
+    ):
+        ps.Dataset(tmp_path / "c.zarr", layer="mine")
 
 
 def test_raw_of_several_sources(adata: anndata.AnnData, tmp_path: Path) -> None:
