@@ -136,9 +136,9 @@ def cell_statistics(ds: Dataset | Any, *, executor: Executor | None = None) -> p
     Returns
     -------
     pandas.DataFrame
-        One row for each cell, indexed by ascending ``soma_joinid``. Columns are ``mean`` and
-        ``variance`` over genes (n - 1 in the denominator), ``nonzeros`` (number of genes) and
-        ``total``. For joined experiments the index is (source, joinid).
+        One row for each cell, with the order and index of ``ds.obs.to_pandas()``. Columns are
+        ``soma_joinid``, ``mean`` and ``variance`` over genes (n - 1 in the denominator),
+        ``nonzeros`` (number of genes) and ``total``; of joined experiments also the source, first.
 
     Raises
     ------
@@ -157,23 +157,18 @@ def cell_statistics(ds: Dataset | Any, *, executor: Executor | None = None) -> p
     with np.errstate(invalid="ignore", divide="ignore"):
         mean = total / genes
         variance = squared_deviation / (genes - 1.0 if genes > 1 else np.nan)
-    return pd.DataFrame(
-        {"mean": mean, "variance": variance, "nonzeros": nonzeros, "total": total},
-        index=_cell_index(ds),
-    )
+    sums = {"mean": mean, "variance": variance, "nonzeros": nonzeros, "total": total}
+    return pd.DataFrame({**_cell_columns(ds), **sums})
 
 
-def _cell_index(ds: Dataset) -> pd.Index:
-    import pandas as pd
-
-    joinids = ds.obs.own_joinids(ds.reader.selection.rows.to_numpy())
-    experiment = ds.experiment
-    if not isinstance(experiment, JoinedExperiment):
-        return pd.Index(joinids, name=JOINID)
-    source = ds.obs.read([experiment.source_column])[experiment.source_column]
-    return pd.MultiIndex.from_arrays(
-        [source.to_pandas(), joinids], names=[experiment.source_column, JOINID]
-    )
+def _cell_columns(ds: Dataset) -> dict[str, Any]:
+    """Return the columns that say which cell a row is."""
+    columns: dict[str, Any] = {}
+    if isinstance(ds.experiment, JoinedExperiment):
+        name = ds.experiment.source_column
+        columns[name] = ds.obs.read([name])[name].to_pandas()
+    columns[JOINID] = ds.obs.own_joinids(ds.reader.selection.rows.to_numpy())
+    return columns
 
 
 @dataclass(frozen=True)

@@ -53,8 +53,8 @@ def test_of_all_cells_as_numpy(request, name: str) -> None:
     assert genes.index.tolist() == ds.var_names.tolist()
     same(genes, of_axis(X, 0))
     cells = ps.cell_statistics(ds)
-    assert cells.index.name == "soma_joinid"
-    assert cells.index.tolist() == oracle.obs["soma_joinid"].tolist()
+    assert cells.index.equals(ds.obs.to_pandas().index)
+    assert cells.pop("soma_joinid").tolist() == oracle.obs["soma_joinid"].tolist()
     same(cells, of_axis(X, 1))
     quality, by_gene = sc.pp.calculate_qc_metrics(
         anndata.AnnData(sp.csr_matrix(oracle.X.astype(np.float64))), percent_top=None, log1p=False
@@ -80,8 +80,9 @@ def test_of_a_selection(census_like: Oracle) -> None:
     assert 100 < len(rows) < 5899
     same(ps.gene_statistics(ds), of_axis(X, 0))
     cells = ps.cell_statistics(ds)
+    assert cells.index.equals(ds.obs.to_pandas().index)
+    assert cells.pop("soma_joinid").tolist() == rows.tolist()
     same(cells, of_axis(X, 1))
-    assert cells.index.tolist() == rows.tolist()
 
 
 def test_of_groups(census_like: Oracle) -> None:
