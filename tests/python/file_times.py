@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections import Counter
 from pathlib import Path
 
@@ -22,6 +23,10 @@ LONG = [
     for line in Path(__file__).with_name("long_tests.txt").read_text().splitlines()
     if line and not line.startswith("#")
 ]
+_FIRST = re.compile(r"(.+) \[first (\d+)\]")
+#: So many cases of these tests are no long tests.
+FIRST = {found[1]: int(found[2]) for line in LONG if (found := _FIRST.fullmatch(line))}
+LONG = [line for line in LONG if not _FIRST.fullmatch(line)]
 #: So many tests are collected only where all files are.
 WHOLE = 2000
 
@@ -31,10 +36,16 @@ _seconds: Counter[str] = Counter()
 @pytest.hookimpl(tryfirst=True)  # before `-m` looks at marks
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark the long and the random tests; put the longest files first, so that none is left for the end."""
-    unused = set(LONG)
+    unused = {*LONG, *FIRST}
+    cases: Counter[str] = Counter()
     for item in items:
         name = f"{item.path.name}::{item.nodeid.split('::', 1)[-1]}"
-        if found := [start for start in LONG if name.startswith(start)]:
+        test = name.split("[")[0]
+        found = [start for start in LONG if name.startswith(start)]
+        if not found and test in FIRST:
+            cases[test] += 1
+            unused.discard(test)
+        if found or cases[test] > FIRST.get(test, 0):
             item.add_marker(pytest.mark.long)
             unused.difference_update(found)
         if "seeds" in vars(item.module):  # of amounts.py
