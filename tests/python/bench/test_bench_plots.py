@@ -320,14 +320,14 @@ def test_a_plot_that_has_no_place_for_labels_keeps_its_legend(
         append(tmp_path / "a.parquet", rounds({name: [1.0, 2.0], "other": [3.0, 3.5]}))
         static_plot.write_picture(read_all([tmp_path / "a.parquet"]), tmp_path / "a.png", "Title")
     labelled, with_legend = (figure.axes[0] for figure in drawn)
-    assert [text.get_text() for text in labelled.texts] == ["↖ better", "penstock", "other"]
+    assert [text.get_text() for text in labelled.texts] == ["penstock", "other"]
     assert labelled.get_legend() is None
     assert len(with_legend.get_legend().get_texts()) == 2
     for axes in (labelled, with_legend):
         assert "USS" in axes.get_xlabel()
         assert axes.get_xlabel().endswith("(GiB, log scale)")
         assert axes.get_ylabel().endswith("(log scale)")
-        assert axes.get_title().endswith("; 2 runs of each")
+        assert axes.get_title().endswith("; 2 runs of each\n↖ better")
     pyplot.close("all")
 
 

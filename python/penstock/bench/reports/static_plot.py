@@ -86,8 +86,9 @@ def write_picture(
             axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
             axis.set_minor_formatter(NullFormatter())
         axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}"))
-    figure.suptitle(title, fontsize=11, y=0.985)
-    axes.set_title("\n".join(subtitles(frame)), fontsize=8)
+    lines = [*subtitles(frame), "↖ better"]
+    figure.suptitle(title, fontsize=11, y=0.935 + 0.025 * len(lines))
+    axes.set_title("\n".join(lines), fontsize=8)
     axes.grid(alpha=0.25, which="both")
     _mark(axes, style.default_rows(frame), speed)
     if scale is not None:
@@ -108,7 +109,6 @@ def write_picture(
             loc="upper center", bbox_to_anchor=(0.5, -0.18), bbox_transform=axes.transAxes,
             ncols=len(blocks),
         )  # fmt: skip
-    axes.text(0, 1.01, "↖ better", transform=axes.transAxes, va="bottom", color="dimgrey")
     if scale is not None or blocks or not label_points(axes, labels):
         axes.legend(fontsize=8, frameon=False, **place)
     _save(figure, path)
