@@ -15,6 +15,7 @@ _INSTEAD = {
     "benchmark": "print(ds.stats) after an epoch; `penstock bench` compares loaders",
     "class_weights": 'ps.Dataset(…, balance="cell_type") draws its classes equally often',
     "concat": "ps.join([…]) or ps.Dataset([…]) reads several sources as one",
+    "experimental": "import penstock.compat.census, or use ps.Dataset",
     "experiment_dataloader": "use ps.dataloader(ds)",
     "from_anndata": _READ.format(what="adata"),
     "from_h5ad": _READ.format(what="'cells.h5ad'"),

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from penstock.base.suggestions import did_you_mean
 from penstock.errors import InvalidArgument
 
 #: Start of an address in a text, also with a mistyped scheme.
@@ -67,7 +68,8 @@ def checked_choice(name: str, value: Any, choices: Sequence[str]) -> str:
     """Return one of `choices`."""
     if not isinstance(value, str) or value not in choices:
         listed = ", ".join(repr(choice) for choice in choices)
-        raise InvalidArgument(f"{name} must be one of {listed}, got {described(value)}")
+        meant = did_you_mean(value, choices) if isinstance(value, str) else ""
+        raise InvalidArgument(f"{name} must be one of {listed}, got {described(value)}{meant}")
     return value
 
 

@@ -29,8 +29,8 @@ def block_loader(
     refused = [name for name in not_supported if name in arguments]
     if refused:
         raise InvalidArgument(
-            f"{', '.join(refused)} of the DataLoader are not supported: the dataset makes the "
-            "batches and their order"
+            f"a DataLoader here takes no {', '.join(refused)}: the dataset makes the batches and their "
+            "order"
         )
     of_ours = isinstance(dataset, BlockEpochs)
     if of_ours:

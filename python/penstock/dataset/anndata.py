@@ -25,6 +25,10 @@ from penstock.plan.shard import Shard
 from .cells import Cells
 
 _BATCH_SIZE = 1024
+#: pandas' nullable types, by type.
+_NULLABLE = {"bool": "boolean"} | {
+    f"{sign}int{bits}": f"{sign.upper()}Int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)
+}
 
 
 def to_anndata(cells: Cells, max_size: int | str, obs_columns: Sequence[str] | None) -> Any:
@@ -48,9 +52,10 @@ def to_anndata(cells: Cells, max_size: int | str, obs_columns: Sequence[str] | N
     require("pandas", "scipy", "anndata", extra="anndata")
     import anndata
 
-    obs = without_unused_categories(selection.obs.to_pandas(columns))  # as of adata[cells].copy()
+    obs = _nullable(selection.obs, selection.obs.to_pandas(columns))
+    obs = without_unused_categories(obs)  # as of adata[cells].copy()
     obs.index = cell_names(selection.obs)
-    var = selection.var.to_pandas()
+    var = _nullable(selection.var, selection.var.to_pandas())
     names = selection.var_names.astype(str)
     if len(var) != len(names):  # requested genes that are not stored have no row
         import pandas as pd
@@ -60,6 +65,20 @@ def to_anndata(cells: Cells, max_size: int | str, obs_columns: Sequence[str] | N
     if is_anndata_table(selection.obs):
         obs, var = (obs if obs_columns is not None else _as_stored(obs)), _as_stored(var)
     return anndata.AnnData(_read_x(cells, most), obs, var)
+
+
+def _nullable(stored: DataFrame, table: Any) -> Any:
+    """Return the table with pandas' nullable types for integers and bools of which some are missing.
+
+    AnnData has these types in memory and in its files; it writes no object column of bools.
+    """
+    types = {}
+    for info in stored.schema:
+        if info.enumerated or info.name not in table or info.type not in _NULLABLE:
+            continue
+        if table[info.name].dtype.kind in "Of":
+            types[info.name] = _NULLABLE[info.type]
+    return table.astype(types) if types else table
 
 
 def _as_stored(table: Any) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
@@ -13,6 +13,8 @@ from penstock.errors import InvalidArgument
 from penstock.plan import sampling
 from penstock.plan.measurements import SeveralMeasurements
 from penstock.plan.settings import LoaderSettings
+from penstock.transforms.chain import Chain
+from penstock.transforms.steps import ChosenGenes
 
 from . import hints
 from .cells import Cells
@@ -22,6 +24,17 @@ _TAKEN = {*_LOADING, *batch_format.ARGUMENTS, *sampling.ARGUMENTS, "transforms"}
     "sampling",
     "kept_memory",
 }
+_OF_THE_DATASET = (
+    "cache_dir",
+    "encoders",
+    "join",
+    "layer",
+    "measurement",
+    "measurements",
+    "rank",
+    "var_names",
+    "world_size",
+)
 
 
 def changed(cells: Cells, changes: Mapping[str, Any]) -> Cells:
@@ -38,9 +51,7 @@ def changed(cells: Cells, changes: Mapping[str, Any]) -> Cells:
             "with measurements={name: {'transforms': […]}, …}"
         )
     planner = cells.planner.with_settings(_settings(cells.planner.settings, changes))
-    chain = planner.selection.transforms
-    steps = () if chain is None else chain.steps
-    planner = planner.with_transforms(changes.get("transforms", steps))
+    planner = planner.with_transforms(_steps(planner.selection.transforms, changes))
     if _changes_sampling(changes):
         planner = planner.with_sampling(
             sampling.changed(cells.planner.settings.sampling, changes),
@@ -55,11 +66,26 @@ def changed(cells: Cells, changes: Mapping[str, Any]) -> Cells:
     return cells.with_planner(planner).with_format(form)
 
 
+def _steps(chain: Chain | None, changes: Mapping[str, Any]) -> Any:
+    """Return the steps of X: those of the changes, after the genes of ``ds[:, genes]``."""
+    before = () if chain is None else chain.steps
+    if "transforms" not in changes:
+        return before
+    steps = changes["transforms"]
+    if not isinstance(steps, Sequence):
+        return steps  # an error says what it must be
+    chosen = [step for step in before if isinstance(step, ChosenGenes)]
+    return [*(step for step in chosen if not any(step is each for each in steps)), *steps]
+
+
 def _instead(name: str) -> str:
     if name in ("obs_query", "var_query"):
         return " (ds[cells] and ds[:, genes] choose others)"
     if name in hints.ARGUMENTS:
-        return f" (use {hints.ARGUMENTS[name]})"
+        instead = hints.ARGUMENTS[name]
+        return f" (use {instead}{' of the Dataset' if instead.startswith('encoders=') else ''})"
+    if name in _OF_THE_DATASET:
+        return f" (give it to the Dataset: ps.Dataset(source, {name}=…))"
     meant = nearest(name, _TAKEN)
     return "" if meant is None else f" (did you mean {meant!r}?)"
 

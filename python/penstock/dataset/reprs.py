@@ -35,12 +35,18 @@ def _dataset_rows(reader: Reader) -> list[tuple[str, str]]:
         *_layer_rows(reader),
         ("batches", _batches(reader)),
         ("order", f"{order}, next epoch {reader.epochs.next}"),
+        *_rank_rows(reader),
         *_sampling_rows(reader),
         *_x_rows(reader),
         ("obs", f"{', '.join(obs) or 'nothing'} as {form.obs_format}"),
         ("memory", f"at most {size(settings.memory_budget)}"),
         *_kept_rows(reader),
     ]
+
+
+def _rank_rows(reader: Reader) -> list[tuple[str, str]]:
+    rank, world_size = reader.rank_and_world_size
+    return [("rank", f"{rank} of {world_size}")] if world_size > 1 else []
 
 
 def _kept_rows(reader: Reader) -> list[tuple[str, str]]:
@@ -98,10 +104,16 @@ def _x_rows(reader: Reader) -> list[tuple[str, str]]:
         of = "" if name is None else f" {name}"
         rows.append((f"X{of}", _x_text(reader, array)))
         steps = () if array.chain is None else array.chain.steps
-        names = [getattr(step, "__name__", type(step).__name__) for step in steps]
+        names = [_step_name(step) for step in steps]
         if names:
             rows.append((f"transforms{of}", ", ".join(names) + _totals(selection, steps)))
     return rows
+
+
+def _step_name(step: Any) -> str:
+    if isinstance(step, SelectGenes):
+        return "SelectGenes"
+    return str(getattr(step, "__name__", type(step).__name__))
 
 
 def _totals(selection: Selection, steps: Sequence[Any]) -> str:

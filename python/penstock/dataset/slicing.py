@@ -18,7 +18,8 @@ from penstock.experiment.labels import check_series
 from penstock.experiment.places import as_mask, slice_places
 from penstock.experiment.row_lists import selected_table
 from penstock.experiment.table_reader import FILTER_SIGNS
-from penstock.transforms import SelectGenes, Transform
+from penstock.transforms import Transform
+from penstock.transforms.steps import ChosenGenes
 
 _CELLS = "the cells of ds[cells]"
 _GENES = "the genes of ds[cells, genes]"
@@ -71,7 +72,7 @@ def rows_at(obs: DataFrame, cells: Any) -> _core.RowSelection:
         places = as_places(cells, len(obs), _CELLS)
         if places is not None:
             return obs.select().take(np.sort(places).astype(np.uint64))
-    return resolve(obs, cells, "obs_query")
+    return resolve(obs, cells, "ds[cells]")
 
 
 def is_number(value: Any) -> bool:
@@ -121,7 +122,7 @@ def gene_step(
     columns: npt.NDArray[np.int64],
     names: Callable[[], npt.NDArray[Any]],
     genes: Any,
-) -> SelectGenes:
+) -> ChosenGenes:
     """Return the step that chooses the genes of a key, after the `transforms` of a dataset.
 
     Parameters
@@ -153,8 +154,8 @@ def gene_step(
     chosen = _genes_at(var, columns, genes)
     if isinstance(chosen, list) and -1 in chosen:  # genes that are not stored have no joinid
         places = as_places(genes, len(columns), _GENES)
-        return SelectGenes(names()[places].tolist(), missing="zero")
-    return SelectGenes(chosen)
+        return ChosenGenes(names()[places].tolist(), missing="zero")
+    return ChosenGenes(chosen)
 
 
 def _genes_at(var: DataFrame, columns: npt.NDArray[np.int64], genes: Any) -> Any:
@@ -167,7 +168,7 @@ def _genes_at(var: DataFrame, columns: npt.NDArray[np.int64], genes: Any) -> Any
     if (table := selected_table(genes, "var")) is not None:
         if not isinstance(table, DataFrame):
             return table
-        kept = resolve(var, table, "var_query")
+        kept = resolve(var, table, "ds[:, genes]")
         joinids = table.read([JOINID])[JOINID].to_numpy()
         return joinids[np.isin(joinids, kept.to_numpy())].tolist()
     if getattr(genes, "name", None) == JOINID:
@@ -177,6 +178,6 @@ def _genes_at(var: DataFrame, columns: npt.NDArray[np.int64], genes: Any) -> Any
 
 
 def _filtered(var: DataFrame, columns: npt.NDArray[np.int64], value_filter: str) -> list[int]:
-    kept = var.select(value_filter, "var_query").to_numpy()
+    kept = var.select(value_filter, "ds[:, genes]").to_numpy()
     chosen: list[int] = columns[np.isin(columns, kept)].tolist()
     return chosen

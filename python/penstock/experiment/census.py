@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from penstock.base.suggestions import suggests
+from penstock.base.suggestions import nearest, suggests
 from penstock.base.validation import check_no_secrets, checked_text
 from penstock.errors import CorruptData, InvalidArgument, IoError, NotFound
 
@@ -156,6 +156,10 @@ def find_release(version: str, directory: str | None = None) -> CensusRelease:
     )
 
 
+#: What people call the organisms of all releases.
+_COMMON_NAMES = {"human": "homo_sapiens", "mouse": "mus_musculus"}
+
+
 @suggests(
     {"version": "census_version=", "context": "storage_options=", "uri": "penstock.open(uri)"}
 )
@@ -201,6 +205,10 @@ def open_census(
         raise InvalidArgument(
             f"the organism comes first, such as 'homo_sapiens'; a release is census_version={organism!r}"
         )
+    name = organism.strip().lower().replace(" ", "_")
+    meant = _COMMON_NAMES.get(name) or nearest(name, _COMMON_NAMES.values())
+    if meant not in (None, name):
+        raise NotFound(f"the Census has no organism {organism!r}; did you mean {meant!r}?")
     checked_text("census_version", census_version)
     release = find_release(census_version, directory)
     options = dict(storage_texts(storage_options))
@@ -209,5 +217,4 @@ def open_census(
             options.setdefault("anonymous", "true")
         if release.region and "endpoint" not in options:
             options.setdefault("region", release.region)
-    name = organism.strip().lower().replace(" ", "_")
     return open_stored(release.experiment(name), timestamp, threads, storage_options=options)

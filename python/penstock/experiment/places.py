@@ -18,6 +18,11 @@ def slice_places(part: slice, count: int, what: str) -> npt.NDArray[np.int64]:
         raise InvalidArgument(f"{what} are a slice of integers, got {part} ({error})") from None
 
 
+def _is_missing(value: Any) -> bool:
+    missing = value is None or type(value).__name__ == "NAType"  # of pandas, which may not be there
+    return missing or (isinstance(value, float) and value != value)
+
+
 def as_mask(key: Any) -> npt.NDArray[np.bool_] | None:
     """Return an array of bools, also of a nullable Series; else None.
 
@@ -34,7 +39,9 @@ def as_mask(key: Any) -> npt.NDArray[np.bool_] | None:
         are_bools = [isinstance(each, (bool, np.bool_)) for each in values]
         if all(are_bools):
             values = values.astype(bool)
-        elif getattr(getattr(key, "dtype", None), "kind", "") == "b":  # pandas' boolean
+        elif any(are_bools) and all(
+            each or _is_missing(value) for each, value in zip(are_bools, values, strict=True)
+        ):
             raise InvalidArgument(
                 f"{len(values) - sum(are_bools):,} of {len(values):,} bools are missing: "
                 "mask.fillna(False) leaves these rows out"

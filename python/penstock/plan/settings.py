@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from penstock.base.suggestions import did_you_mean
 from penstock.base.text import plural
 from penstock.base.validation import (
     checked_bool,
@@ -233,5 +234,6 @@ def checked_dtype(dtype: Any) -> str:
     if name not in DTYPES + HALF_DTYPES:
         raise InvalidArgument(
             f"dtype must be one of {', '.join(DTYPES + HALF_DTYPES)}, got {described(dtype)}"
+            + (did_you_mean(dtype, DTYPES + HALF_DTYPES) if isinstance(dtype, str) else "")
         )
     return name

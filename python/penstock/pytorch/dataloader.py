@@ -21,11 +21,11 @@ _SAMPLED = (
 )
 #: Arguments of DataLoader, their values that do nothing, and what replaces them in a Dataset.
 _OURS: dict[str, tuple[Any, str]] = {
-    "batch_size": (None, "batch_size of the Dataset"),
-    "shuffle": (None, "shuffle of the Dataset"),
+    "batch_size": (None, "batch_size of the Dataset: ds.with_settings(batch_size=…)"),
+    "shuffle": (None, "shuffle of the Dataset: ds.with_settings(shuffle=…)"),
     "sampler": (None, _SAMPLED),
     "batch_sampler": (None, "batch_size of the Dataset, and " + _SAMPLED),
-    "drop_last": (False, "drop_last of the Dataset"),
+    "drop_last": (False, "drop_last of the Dataset: ds.with_settings(drop_last=…)"),
 }
 
 
@@ -76,9 +76,14 @@ def dataloader(dataset: Dataset, **arguments: Any) -> Any:
 
     if not isinstance(dataset, Dataset):
         raise InvalidArgument(f"dataloader takes a penstock Dataset, got {described(dataset)}")
-    for name, (nothing, ours) in _OURS.items():
-        if arguments.pop(name, nothing) is not nothing:
-            raise InvalidArgument(f"{name} is not for the DataLoader; use {ours}")
+    given = [
+        name for name, (nothing, _) in _OURS.items() if arguments.pop(name, nothing) is not nothing
+    ]
+    if given:
+        instead = "; ".join(
+            f"{name} is not for the DataLoader, use {_OURS[name][1]}" for name in given
+        )
+        raise InvalidArgument(instead)
     check_in_order(arguments)
     _check_values(arguments)
     if "num_workers" in arguments:

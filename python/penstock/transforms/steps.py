@@ -193,6 +193,10 @@ class SelectGenes(Transform):
         chain.select_genes(genes, self.column, missing == "zero")
 
 
+class ChosenGenes(SelectGenes):
+    """The genes of ``ds[:, genes]``, which `Dataset.with_settings` keeps."""
+
+
 @dataclass(frozen=True, eq=False)
 class RankTokens(Transform):
     """Encode each cell as the tokens of its genes, ranked by expression relative to the gene.

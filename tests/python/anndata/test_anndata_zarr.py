@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import penstock as ps
 import pytest
+import scipy.sparse as sp
 from anndata_cases import (
     VALUE_TYPES,
     csr_of,
@@ -113,6 +114,36 @@ def test_filters_select_the_rows_of_pandas(kind: str, tmp_path: Path) -> None:
         assert 0 < len(wanted) < 300
         got = np.concatenate([np.asarray(obs["soma_joinid"]) for _, obs in dataset])
         assert got.tolist() == wanted.tolist(), text
+
+
+@pytest.mark.parametrize("stored", ["memory", "h5ad", "zarr", "pack"])
+def test_nullable_columns_are_written_again(tmp_path: Path, stored: str) -> None:
+    obs = pd.DataFrame(
+        {
+            "flag": pd.array([True, None, False, True], "boolean"),
+            "count": pd.array([1, None, 3, 2**60 + 1], "Int64"),
+            "small": pd.array([None, 2, 3, 200], "UInt8"),
+            "all": pd.array([1, 2, 3, 4], "Int32"),
+        },
+        index=list("abcd"),
+    )
+    adata = anndata.AnnData(sp.csr_matrix(np.eye(4, dtype="float32")), obs)
+    source: Any = adata
+    if stored == "h5ad":
+        adata.write_h5ad(source := tmp_path / "x.h5ad")
+    elif stored != "memory":
+        adata.write_zarr(source := tmp_path / "x.zarr")
+    if stored == "pack":
+        source = ps.pack(source, tmp_path / "pack").uri
+    made = ps.Dataset(source, layer="X").to_anndata()
+    for name in ("flag", "count", "small"):
+        pd.testing.assert_series_equal(made.obs[name], obs[name], check_index=False)
+    assert made.obs["all"].tolist() == [1, 2, 3, 4]
+    made.write_h5ad(tmp_path / "again.h5ad")
+    again = anndata.read_h5ad(tmp_path / "again.h5ad").obs
+    pd.testing.assert_frame_equal(
+        again[["flag", "count", "small"]], made.obs[["flag", "count", "small"]]
+    )
 
 
 @given(seed=st.integers(0, 2**32), wide=st.booleans())

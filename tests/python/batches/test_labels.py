@@ -233,6 +233,27 @@ def test_genes_that_are_not_stored(ds: ps.Dataset) -> None:
         np.testing.assert_array_equal(X, whole[:, key])
 
 
+def test_genes_of_a_key_stay_when_transforms_change(ds: ps.Dataset) -> None:
+    steps = [ps.NormalizeTotal(1e4), ps.Log1p()]
+    part = ds[:, 5:25].with_settings(shuffle=False)
+    made = part.with_settings(transforms=steps)
+    assert made.var_names.tolist() == ds.var_names[5:25].tolist()
+    X = part.head(50)[0].astype(np.float64)
+    totals = X.sum(axis=1, keepdims=True)
+    totals[totals == 0] = 1
+    np.testing.assert_allclose(made.head(50)[0], np.log1p(X * 1e4 / totals), rtol=1e-5)
+    again = made.with_settings(transforms=[*made.transforms, ps.Clip(0, 1)])
+    assert [type(step).__name__ for step in again.transforms].count("ChosenGenes") == 1
+    assert again.n_vars == 20
+    assert "SelectGenes, NormalizeTotal, Log1p" in repr(made)
+    # Genes that were given as a step are of the transforms, and are replaced with them.
+    given = ds.with_settings(transforms=[ps.SelectGenes(ds.var_names[5:25].tolist())])
+    assert given.with_settings(transforms=[]).n_vars == ds.n_vars
+    assert part[:, 3:9].with_settings(transforms=[]).n_vars == 6
+    hvg = ps.highly_variable_genes(made, 10, flavor="seurat")
+    assert hvg.index.tolist() == ds.var_names[5:25].tolist()
+
+
 def test_genes_come_before_callables(ds: ps.Dataset) -> None:
     with pytest.raises(ps.InvalidArgument, match="choose the genes first"):
         ds.with_settings(transforms=[np.sqrt])[:, :5]

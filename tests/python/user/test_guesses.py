@@ -40,6 +40,7 @@ def ds(path: str) -> ps.Dataset:
         ("open_soma", "ps.open_census(organism, census_version=…)"),
         ("get_obs", "obs.to_pandas(columns=[…], value_filter=…)"),
         ("mean_variance", "ps.gene_statistics(ds)"),
+        ("experimental", "import penstock.compat.census"),
         ("get_anndata", "penstock.compat.census.get_anndata"),
         ("Datasets", "did you mean 'Dataset'"),
     ],
@@ -73,6 +74,9 @@ def test_public_modules_are_imported_when_used() -> None:
         ("split", "group='donor_id'"),
         ("balance", "ds.with_settings(balance="),
         ("num_classes", "ds.encoders[name].classes_"),
+        ("classes", "ds.encoders[name].classes_"),
+        ("shard", "rank=…, world_size=…"),
+        ("to", "ds.with_settings(device='cuda'"),
     ],
 )
 def test_attributes_of_a_dataset(ds: ps.Dataset, name: str, says: str) -> None:
@@ -113,6 +117,43 @@ def test_every_hint_names_what_exists(ds: ps.Dataset, path: str) -> None:
     assert not set(hints.ARGUMENTS) & set(inspect.signature(ps.Dataset).parameters)
 
 
+def test_what_leads_to_a_line_that_works(ds: ps.Dataset) -> None:
+    with pytest.raises(ps.InvalidArgument, match=r"use encoders=\[.*\] of the Dataset"):
+        ds.with_settings(label="cell_type")
+    with pytest.raises(ps.InvalidArgument, match=r"ps.Dataset\(source, encoders=…\)"):
+        ds.with_settings(encoders=[ps.LabelEncoder("cell_type")])
+    with pytest.raises(ps.InvalidArgument, match="did you mean 'float32'"):
+        ds.with_settings(dtype="flaot32")
+    with pytest.raises(ps.NotFound, match="did you mean 'homo_sapiens'"):
+        ps.open_census("human")
+    with pytest.raises(ps.NotFound, match="did you mean 'homo_sapiens'"):
+        ps.open_census("Homo sapeins")
+    with pytest.raises(ps.InvalidArgument, match=r"^ds\[cells\] must have a bool for each"):
+        ds[np.ones(3, bool)]
+    mask = pd.Series([True, None, False] * 2000)
+    with pytest.raises(ps.InvalidArgument, match=r"2,000 of 6,000 bools are missing: mask.fillna"):
+        ds[mask]
+    divided = ps.Dataset(ds.experiment, rank=1, world_size=2)
+    assert re.search(r"rank +1 of 2", repr(divided))
+    assert not re.search(r"rank +0 of 1", repr(ds))
+
+
+def test_arguments_of_the_dataset_are_told_at_once(ds: ps.Dataset) -> None:
+    pytest.importorskip("torch")
+    says = r"ds.with_settings\(batch_size=…\); shuffle is .* ds.with_settings\(shuffle=…\)"
+    with pytest.raises(ps.InvalidArgument, match=says):
+        ps.dataloader(ds, batch_size=128, shuffle=True)
+
+
+def test_the_module_of_genes_of_the_census() -> None:
+    pytest.importorskip("torch")
+    from penstock.compat import census
+
+    assert census.pp.highly_variable_genes
+    with pytest.raises(AttributeError, match=r"census.pp.highly_variable_genes$"):
+        _ = census.highly_variable_genes
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
@@ -125,6 +166,8 @@ def test_every_hint_names_what_exists(ds: ps.Dataset, path: str) -> None:
         ({"normalize": True}, "transforms=[ps.NormalizeTotal(1e4), ps.Log1p()]"),
         ({"max_memory": "1GB"}, "memory_budget='2GiB'"),
         ({"nothing_like_it": 1}, "no argument 'nothing_like_it'"),
+        ({"num_replicas": 2}, "use world_size="),
+        ({"local_rank": 0}, "use rank="),
         ({"obs": ["sex"]}, "use obs_columns=[…]"),
         (
             {"normalize_total": 1e4, "batchsize": 64, "nothing_like_it": 1},

@@ -29,6 +29,7 @@ ARGUMENTS = {
     "label_keys": "labels_key=",
     "layer_name": _OF_A_DATASET.format(name="layer"),
     "model_name": "model=",
+    "n_top_genes": "ds[:, hvg] as data, where hvg = ps.highly_variable_genes(ds, n_top_genes=…)",
     "query": "the first argument, data",
     "reference_model": "DataModule.from_model(reference_model, data, extend_categories=True)",
     "setup_adata": "the first argument, data",
@@ -44,8 +45,13 @@ ATTRIBUTES = {
     "adata_manager": "data.registry has the registration",
     "from_scvi_model": "data.create_model(from_scvi=model) of a DataModule for SCANVI",
     "get_latent_representation": "use penstock.scvi.latent(model, data)",
+    "is_view": (
+        "a call of scvi-tools takes an AnnData here; call penstock.scvi.latent, normalized, elbo and the "
+        "like with (model, data)"
+    ),
     "obs": "data.dataset.obs has it",
     "query_dataloader": "data.inference_dataloader() yields all cells in stored order",
+    "to_anndata": "data.dataset.to_anndata() reads the cells",
     "summary_stats": "data.n_obs, data.n_vars, data.n_batch and data.n_labels have them",
     "train_dataset": "data.train has the training cells",
     "val_dataset": "data.val has the validation cells",
@@ -96,6 +102,9 @@ OF_MODULE = {
     "load_query_data": (
         "use DataModule.from_model(reference, cells, extend_categories=True)"
         ".load_query_data(reference)"
+    ),
+    "prepare_query_anndata": (
+        "DataModule.from_model(reference, cells, extend_categories=True) has the genes of the reference"
     ),
     "setup_anndata": "DataModule(cells, batch_key=…) replaces it",
 }
