@@ -72,6 +72,13 @@ class Schema(NamedTuple):
     exact: bool  # values are read as they were written
 
 
+def kinds_of(attribute: Any, scaled: Any) -> list[str]:
+    """Kinds of values that an attribute can hold. TileDB writes no double delta beyond 64 bits."""
+    doubled = any(isinstance(each, tiledb.DoubleDeltaFilter) for each in attribute.filters)
+    wide = attribute.dtype.itemsize == 8
+    return ["counts"] if scaled or (doubled and wide) else ["counts", "wild"]
+
+
 class Layer(NamedTuple):
     """What a test needs to know of a layer that was written."""
 
@@ -111,7 +118,7 @@ def draw_schema(draw: random.Random, n_obs: int, n_vars: int) -> Schema:
         tile_order=tile_order,
         allows_duplicates=draw.random() < 0.3,
     )  # fmt: skip
-    kinds = ["counts"] if scaled else ["counts", "counts", "wild"]
+    kinds = ["counts", *kinds_of(array.attr("soma_data"), scaled)]
     return Schema(array, kinds, exact=scaled is None)
 
 
@@ -283,6 +290,16 @@ def test_the_seeds_write_twice_at_one_time(tmp_path: Path) -> None:
     assert met >= 2
 
 
+def write_block(layer: str, time: int, rows: slice, columns: slice, block: np.ndarray) -> None:
+    """Write a block; nothing where TileDB's gzip gives up, on the metadata of about one fragment in a thousand."""
+    try:
+        with tiledb.open(layer, "w", timestamp=time) as array:
+            array[rows, columns] = block
+    except tiledb.TileDBError as error:
+        if "Cannot compress with GZIP; output buffer too small" not in str(error):
+            raise
+
+
 def write_dense_layer(seed: int, uri: str, n_obs: int, n_vars: int) -> tuple[np.dtype, int]:
     """A dense layer "raw" of overlapping blocks; returns its type and the last time."""
     draw, rng = random.Random(seed), np.random.default_rng(seed)
@@ -308,7 +325,7 @@ def write_dense_layer(seed: int, uri: str, n_obs: int, n_vars: int) -> tuple[np.
         tile_order=draw.choice(orders),
     )  # fmt: skip
     layer = create_layer(draw, uri, schema, "SOMADenseNDArray")
-    kinds = ["counts"] if scaled else ["counts", "wild"]
+    kinds = kinds_of(schema.attr("soma_data"), scaled)
     time = 10
     for _ in range(draw.choice([0, 1, 3, 8])):
         time += 1
@@ -318,8 +335,8 @@ def write_dense_layer(seed: int, uri: str, n_obs: int, n_vars: int) -> tuple[np.
             for begin in [draw.choice([0, draw.randrange(rows)])]
         )
         block = values(draw, rng, dtype, (bottom - top) * (right - left), kinds)
-        with tiledb.open(layer, "w", timestamp=time) as array:
-            array[top:bottom, left:right] = block.reshape(bottom - top, right - left)
+        block = block.reshape(bottom - top, right - left)
+        write_block(layer, time, slice(top, bottom), slice(left, right), block)
         if draw.random() < 0.2:
             consolidate(draw, layer)
     consolidate_metadata(draw, layer)
