@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from penstock.base.text import plural
 from penstock.dataset.dataset import Dataset
+from penstock.dataset.reader import Reader
 from penstock.errors import InvalidArgument, NotFound, Unsupported
 from penstock.plan.selection import Selection
 from penstock.transforms.steps import SelectGenes
@@ -152,12 +153,18 @@ def with_genes_of(
         The cells have none of the genes, or have two genes of one name.
     """
     if cells.transforms:  # genes that were chosen for another model
-        cells = cells.with_settings(transforms=[])
+        cells = _with_steps(cells, [])
     name, lacking = _matched(cells.reader.selection, wanted, column)
     if name is None:
         return cells, lacking
     genes = SelectGenes(wanted.tolist(), column=name, missing="zero")
-    return cells.with_settings(transforms=[genes]), lacking
+    return _with_steps(cells, [genes]), lacking
+
+
+def _with_steps(cells: Dataset, steps: list[SelectGenes]) -> Dataset:
+    """Return the cells with these steps in place of their own, and of the genes of ``ds[:, genes]``."""
+    kept = cells.reader.cells
+    return cells.with_reader(Reader(kept.with_planner(kept.planner.with_transforms(steps))))
 
 
 def _matched(
