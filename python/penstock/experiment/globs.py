@@ -7,6 +7,7 @@ import os
 import re
 from typing import Any
 
+from penstock.base.validation import check_no_secrets
 from penstock.errors import InvalidArgument, NotFound, Unsupported
 
 #: Start of a URI, also if a pathlib.Path has joined its slashes.
@@ -25,6 +26,8 @@ def expanded(source: Any) -> Any:
         Nothing matches the pattern.
     Unsupported
         The pattern is of a remote store, which cannot be searched.
+    InvalidArgument
+        It is a URL with a user, password, query or fragment.
     """
     if isinstance(source, (list, tuple)):
         parts = [_matches(part) or [part] for part in source]
@@ -36,9 +39,10 @@ def _matches(source: Any) -> list[str] | None:
     """Return the paths that a pattern matches; None for anything but a pattern."""
     if not isinstance(source, (str, os.PathLike)):
         return None
-    text = os.fspath(source)
+    text = os.fsdecode(source)
     if not glob.has_magic(text):
         return None
+    check_no_secrets("a pattern", text)
     if _SCHEME.match(text):
         if "*" not in text:
             return None
@@ -55,8 +59,9 @@ def check_one_path(source: Any) -> None:
     """Raise `InvalidArgument` for a pattern of local paths."""
     if not isinstance(source, (str, os.PathLike)):
         return
-    text = os.fspath(source)
+    text = os.fsdecode(source)
     if "*" in text and not _SCHEME.match(text) and not os.path.lexists(text):
+        check_no_secrets("a pattern", text)
         raise InvalidArgument(
             f"one path is opened, not a pattern: join what it matches with penstock.join({text!r})"
         )

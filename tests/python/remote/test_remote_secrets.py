@@ -59,6 +59,11 @@ def mistyped(host: str) -> list[str]:
     ]
 
 
+def patterns(host: str) -> list[str]:
+    """Addresses with a pattern, which is looked for on this machine only."""
+    return [each.replace("exp", "*.h5ad") for each in addresses(host) + mistyped(host)]
+
+
 def test_an_address_with_a_secret_is_refused_wherever_it_is_given(www, tmp_path, monkeypatch):
     """And the error says how else, without showing it; nothing is asked and nothing written."""
     here = tmp_path / "here"
@@ -67,7 +72,7 @@ def test_an_address_with_a_secret_is_refused_wherever_it_is_given(www, tmp_path,
     with fault_proxy(folder=www) as server:
         plain = f"{server.url}/exp"
         host = server.url.removeprefix("http://")
-        for given in addresses(host) + mistyped(host):
+        for given in addresses(host) + mistyped(host) + patterns(host):
             for take in (
                 ps.open,
                 ps.Dataset,
@@ -112,7 +117,8 @@ def test_an_address_with_a_secret_is_refused_wherever_it_is_given(www, tmp_path,
 )
 def test_commands_refuse_it_too(command, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    for given in addresses("127.0.0.1:9") + mistyped("127.0.0.1:9"):
+    host = "127.0.0.1:9"
+    for given in addresses(host) + mistyped(host) + patterns(host)[::5]:
         arguments = [given if each == "URL" else each for each in command]
         assert main(arguments) in (1, 2)
         shown = capsys.readouterr()
