@@ -488,6 +488,12 @@ def test_calls_that_need_an_anndata(name: str, cells: Oracle) -> None:
     for call in (*calls, "get_latent_representation", "get_elbo"):
         with pytest.raises(ps.Unsupported, match=r"no AnnData: call penstock.scvi.latent"):
             getattr(model, call)()
+    with pytest.raises(ps.Unsupported, match="no AnnData: call") as told:
+        model.get_elbo()
+    assert ("predict" in str(told.value)) == (case.model == "CondSCVI")
+    if hasattr(model, "minify_adata"):
+        with pytest.raises(ps.Unsupported, match=r"to minify: .*load\(folder, adata\)"):
+            model.minify_adata()
     adata = with_subkinds(cells)
     expected = pscvi.latent(model, data).values
     found = model.get_latent_representation(adata)

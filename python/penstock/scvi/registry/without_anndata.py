@@ -71,9 +71,14 @@ def _told(model_class: Any, taken: str) -> str:
         return told + (
             ", or model.train(datamodule=data)" if takes_data_module(model_class) else ""
         )
+    if taken == "":
+        return (
+            "the model has no AnnData to minify: load the saved model with one, "
+            f"scvi.model.{name}.load(folder, adata)"
+        )
     if name in _OF_SEVERAL:
         return _OF_SEVERAL[name]
-    calls = _CALLS.get(name, "predict, differential_expression and differential_abundance")
+    calls = _CALLS.get(name, "differential_expression and differential_abundance")
     return (
         f"the model has no AnnData: call penstock.scvi.latent, normalized, elbo{calls and ', '}{calls} with "
         "its data module. Or give the call adata=, such as Dataset.to_anndata() of a selection, or, if it "
@@ -83,9 +88,11 @@ def _told(model_class: Any, taken: str) -> str:
 
 #: What models have beside latent, normalized and elbo.
 _CALLS = {
+    "CondSCVI": "predict, differential_expression and differential_abundance",
     "MRVI": "",
     "PEAKVI": "differential_accessibility and differential_abundance",
     "POISSONVI": "differential_accessibility and differential_abundance",
+    "SCANVI": "predict, differential_expression and differential_abundance",
 }
 
 _OF_SEVERAL = {
