@@ -223,12 +223,10 @@ def draw(cases: Cases, rows: Sequence[Mapping[str, Any]], folder: Path, title: s
 
 
 def _draw_by_cells(cases: Cases, rows: Sequence[Mapping[str, Any]], path: Path, title: str) -> None:
-    import matplotlib
+    from matplotlib.figure import Figure  # pyplot would change a notebook's backend
 
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    figure, places = plt.subplots(1, 2, figsize=(10.4, 4.2), dpi=120)
+    figure = Figure(figsize=(10.4, 4.2), dpi=120)
+    places = figure.subplots(1, 2)
     panels = (
         ("seconds", 1.0, "seconds of training"),
         ("peak_rss", 2.0**30, "memory of rank 0 after a step (GiB)"),
@@ -257,4 +255,3 @@ def _draw_by_cells(cases: Cases, rows: Sequence[Mapping[str, Any]], path: Path, 
     figure.text(0.5, 0.9, detail, ha="center", va="center", fontsize=8, color="dimgrey")
     figure.tight_layout(rect=(0, 0, 1, 0.93))
     figure.savefig(path)
-    plt.close(figure)

@@ -32,15 +32,10 @@ def smoothed(losses: Sequence[float], most_points: int = 60) -> tuple[Any, Any]:
 
 def save_png(results: Sequence[Result], path: Path) -> None:
     """Write a PNG with a row for each result: loss on the left, accuracy on the right."""
-    import matplotlib
+    from matplotlib.figure import Figure  # pyplot would change a notebook's backend
 
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    figure, grid = plt.subplots(
-        len(results), 2, figsize=(11, 3.9 * len(results)), squeeze=False, layout="constrained",
-        gridspec_kw={"width_ratios": [2, 1]},
-    )  # fmt: skip
+    figure = Figure(figsize=(11, 3.9 * len(results)), layout="constrained")
+    grid = figure.subplots(len(results), 2, squeeze=False, gridspec_kw={"width_ratios": [2, 1]})
     for (left, right), result in zip(grid, results, strict=True):
         epochs = 1
         for name, history in result.histories.items():
@@ -70,7 +65,6 @@ def save_png(results: Sequence[Result], path: Path) -> None:
     figure.supxlabel(_measured(), fontsize=8, color="dimgrey")
     with _replaced(path) as unfinished:
         figure.savefig(unfinished, dpi=150, format="png")
-    plt.close(figure)
 
 
 def _accuracies(history: History) -> list[float]:

@@ -159,12 +159,10 @@ class ShuffleReport:
         """
         path = checked_local_path("path", path, "file")
         require("matplotlib")
-        import matplotlib
+        from matplotlib.figure import Figure  # pyplot would change a notebook's backend
 
-        matplotlib.use("Agg")
-        import matplotlib.pyplot as plt
-
-        figure, axes = plt.subplots(figsize=(8, 3.4), layout="constrained")
+        figure = Figure(figsize=(8, 3.4), layout="constrained")
+        axes = figure.subplots()
         batches = np.arange(1, len(self.batch_entropy) + 1)
         axes.plot(batches, self.batch_entropy, ".", markersize=2, color="#1b7f8c", alpha=0.35)
         windows = np.array_split(np.arange(len(batches)), min(len(batches), 120) or 1)
@@ -185,7 +183,6 @@ class ShuffleReport:
         axes.spines[["top", "right"]].set_visible(False)
         axes.legend(frameon=False, loc="lower right")
         figure.savefig(path, dpi=150)
-        plt.close(figure)
 
     def _units(self) -> str:
         if not self.units:

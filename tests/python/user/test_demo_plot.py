@@ -15,6 +15,7 @@ from penstock.base.cpu import cpu_name  # noqa: E402
 from penstock.demo import plot  # noqa: E402
 from penstock.demo.classifier import Epoch, History  # noqa: E402
 from penstock.demo.training import Result  # noqa: E402
+from saved_figures import saved_figures  # noqa: E402
 
 
 def result(epochs: int, note: str = "") -> Result:
@@ -27,14 +28,11 @@ def result(epochs: int, note: str = "") -> Result:
 
 
 def drawn(results: list[Result], path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    import matplotlib.pyplot as plt
-
-    figures: list[Any] = []
-    monkeypatch.setattr(plt, "close", figures.append)
+    figures = saved_figures(monkeypatch)
     plot.save_png(results, path)
     assert path.read_bytes().startswith(b"\x89PNG")
-    # Older matplotlib first closes "all".
-    return next(figure for figure in figures if figure != "all")
+    (figure,) = figures
+    return figure
 
 
 @pytest.mark.parametrize("epochs", [1, 2, 3, 10, 11, 57, 1000])

@@ -5,7 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import matplotlib
+from matplotlib import colormaps
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure  # pyplot would change a notebook's backend
 from matplotlib.text import OffsetFrom
 
 from .labels import label_points
@@ -35,20 +37,21 @@ def write_picture(
 
     Colour is by chunks in a block if known, as in the interactive page, else by name.
     """
-    matplotlib.use("agg")
     import numpy as np
-    from matplotlib import pyplot
+    from matplotlib.cm import ScalarMappable
     from matplotlib.colors import Normalize
     from matplotlib.lines import Line2D
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-    figure, axes = pyplot.subplots(figsize=(9, 5.5))
+    figure = Figure(figsize=(9, 5.5))
+    FigureCanvasAgg(figure)  # labels ask it for sizes
+    axes = figure.subplots()
     chunks = np.log2(frame["chunks_per_block"].astype(float).to_numpy())
     known = chunks[np.isfinite(chunks)]
     names = names_drawn(frame)
     speed, words = speed_column(frame)
-    by_name = pyplot.get_cmap("tab10")
-    by_chunks = pyplot.get_cmap("viridis")
+    by_name = colormaps["tab10"]
+    by_chunks = colormaps["viridis"]
     scale = Normalize(known.min(), max(known.max(), known.min() + 1)) if len(known) else None
     labels: dict[str, Any] = {}  # colour and places of each name
     for number, name in enumerate(dict.fromkeys(names)):
@@ -92,7 +95,7 @@ def write_picture(
     axes.grid(alpha=0.25, which="both")
     _mark(axes, style.default_rows(frame), speed)
     if scale is not None:
-        bar = figure.colorbar(matplotlib.cm.ScalarMappable(scale, by_chunks), ax=axes, pad=0.02)
+        bar = figure.colorbar(ScalarMappable(scale, by_chunks), ax=axes, pad=0.02)
         bar.set_label("chunks a block")
         ticks = chunk_ticks(frame)
         bar.set_ticks([np.log2(each) for each in ticks], labels=[f"{each:,}" for each in ticks])
@@ -136,12 +139,11 @@ def _mark(axes: Any, rows: pd.DataFrame, speed: str) -> None:
 
 def write_curves(curves: Curves, frame: pd.DataFrame, path: Path, title: str) -> None:
     """Write PNG or SVG, by the suffix: a line for each measurement, in a colour by method."""
-    matplotlib.use("agg")
-    from matplotlib import pyplot
     from matplotlib.ticker import FuncFormatter
 
-    figure, axes = pyplot.subplots(figsize=(9, 5.5))
-    by_name = pyplot.get_cmap("tab10")
+    figure = Figure(figsize=(9, 5.5))
+    axes = figure.subplots()
+    by_name = colormaps["tab10"]
     colours: dict[str, Any] = {}
     for name, x, y in curves.lines(frame):
         label = None if name in colours else name
@@ -162,15 +164,12 @@ def write_curves(curves: Curves, frame: pd.DataFrame, path: Path, title: str) ->
 
 
 def _save(figure: Any, path: Path) -> None:
-    from matplotlib import pyplot
-
     figure.savefig(
         path,
         dpi=130,
         bbox_inches="tight",
         metadata={"Date": None} if path.suffix == ".svg" else None,
     )
-    pyplot.close(figure)
 
 
 def _sizes(sizes: list[float], marker: str) -> list[float]:

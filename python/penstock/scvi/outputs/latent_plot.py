@@ -17,19 +17,18 @@ _ROWS = 28
 
 def draw(latent: Any, labels: Any, name: str, path: Path) -> None:
     """Draw cells in two dimensions, coloured by the column `name`, and save the plot at `path`."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
+    from matplotlib import colormaps
+    from matplotlib.figure import Figure  # pyplot would change a notebook's backend
 
     places, axes = _two_dimensions(latent)
-    figure, plot = plt.subplots(figsize=(7, 5), dpi=120)
+    figure = Figure(figsize=(7, 5), dpi=120)
+    plot = figure.subplots()
     texts = labels.astype(str)
     values = np.unique(texts)
     for i, value in enumerate(values):
         chosen = texts == value
         x, y = places[chosen].T
-        colour = plt.cm.tab20(i % 20)
+        colour = colormaps["tab20"](i % 20)
         marker = _MARKERS[i // 20 % len(_MARKERS)]  # 20 colours are told apart
         plot.scatter(x, y, s=5, label=value, color=colour, marker=marker, linewidths=0)
     plot.set_xlabel(f"{axes} 1")
@@ -41,7 +40,6 @@ def draw(latent: Any, labels: Any, name: str, path: Path) -> None:
         ncols=-(-len(values) // _ROWS),
     )  # fmt: skip
     figure.savefig(path, bbox_inches="tight")
-    plt.close(figure)
 
 
 def _two_dimensions(latent: Any) -> tuple[Any, str]:

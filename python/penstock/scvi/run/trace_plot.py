@@ -19,10 +19,7 @@ def draw_traces(
 
     Memory of a CUDA device has a panel of its own, if a trace has any.
     """
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
+    from matplotlib.figure import Figure  # pyplot would change a notebook's backend
 
     on_device = any(trace["device_bytes"].any() for trace in traces.values())
     panels = [
@@ -31,7 +28,8 @@ def draw_traces(
     ]
     if on_device:
         panels.append(("seconds", "device_bytes", "seconds", "memory on the device (GiB)", 2.0**30))
-    figure, places = plt.subplots(1, len(panels), figsize=(5.2 * len(panels), 4), dpi=120)
+    figure = Figure(figsize=(5.2 * len(panels), 4), dpi=120)
+    places = figure.subplots(1, len(panels))
     for plot, (x, y, across, up, unit) in zip(places, panels, strict=True):
         for name, trace in traces.items():
             plot.plot(trace[x], trace[y] / unit, label=name, linewidth=0.8, alpha=0.85)
@@ -52,4 +50,3 @@ def draw_traces(
         figure.text(0.5, 0.9, detail, ha="center", va="center", fontsize=8, color="dimgrey")
     figure.tight_layout(rect=(0, 0, 1, 0.93 if detail else 1))
     figure.savefig(path)
-    plt.close(figure)
