@@ -80,6 +80,8 @@ def test_figure_and_its_files(frame: pd.DataFrame, tmp_path: Path) -> None:
     assert traces["annbatch"]["x"] == [2.0]
     assert traces["penstock"]["y"] == [1000.0, 1000.0]
     assert len({trace["marker"]["symbol"] for trace in content["data"][:3]}) == 3
+    # The first method lies on top, in the picture too.
+    assert [trace["zorder"] for trace in content["data"][:3]] == [0, -1, -2]
     # Colour by chunks a block, larger blocks larger points, all settings on hovering.
     assert traces["np.array"]["marker"]["color"] == [6.0, 10.0]
     assert traces["np.array"]["marker"]["size"][0] > traces["annbatch"]["marker"]["size"][0]
@@ -252,7 +254,6 @@ def test_a_batch_alone_has_no_speed_in_a_picture(tmp_path: Path) -> None:
 def test_pictures_have_colour_and_size_by_blocks(
     frame: pd.DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from matplotlib import pyplot
     from matplotlib.axes import Axes
     from penstock.bench.reports.static_plot import write_picture
 
@@ -265,7 +266,6 @@ def test_pictures_have_colour_and_size_by_blocks(
         return real(self, x, y, **more)
 
     monkeypatch.setattr(Axes, "scatter", scatter)
-    before = pyplot.get_fignums()
     chosen = plot.filtered(frame)
     write_picture(chosen, tmp_path / "a.png", "Title")
     penstock, annbatch, census = drawn
@@ -273,7 +273,6 @@ def test_pictures_have_colour_and_size_by_blocks(
     assert penstock["c"] == ["silver", "silver"]  # no blocks
     assert census["c"][0] != census["c"][1]
     assert census["s"][0] > annbatch["s"][0]
-    assert pyplot.get_fignums() == before
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -328,7 +327,6 @@ def test_a_plot_that_has_no_place_for_labels_keeps_its_legend(
         assert axes.get_xlabel().endswith("(GiB, log scale)")
         assert axes.get_ylabel().endswith("(log scale)")
         assert axes.get_title().endswith("; 2 runs of each\n↖ better")
-    pyplot.close("all")
 
 
 @pytest.mark.parametrize("form", ["png", "svg", "json", "html"])
@@ -354,3 +352,22 @@ def test_curves_are_drawn(tmp_path: Path, form: str) -> None:
     assert list(CURVES["batches"].lines(frame))[1][1][0] == 1.0  # milliseconds
     with pytest.raises(InvalidArgument, match="no measurement has memory_over_time"):
         list(CURVES["memory"].lines(frame.drop(columns="memory_over_time")))
+
+
+def test_the_backend_of_a_notebook_stays(frame: pd.DataFrame, tmp_path: Path) -> None:
+    """A backend that is switched closes the figures of a notebook, and shows none afterwards."""
+    import matplotlib
+    from matplotlib import pyplot
+    from penstock.bench.reports.static_plot import write_picture
+
+    before = matplotlib.get_backend()
+    pyplot.switch_backend("svg")
+    try:
+        mine = pyplot.figure()
+        write_picture(plot.filtered(frame), tmp_path / "a.png", "Title")
+        assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
+        assert matplotlib.get_backend() == "svg"
+        assert pyplot.get_fignums() == [mine.number]
+        pyplot.close(mine)
+    finally:
+        pyplot.switch_backend(before)

@@ -181,6 +181,7 @@ def figure(
                 mode="markers",
                 name=str(method),
                 marker=marker,
+                zorder=-number,  # as alb draws them: the first method on top
                 text=[_hover(row) for _, row in mine.iterrows()],
                 hovertemplate="%{y:,.0f} cells/s, %{x:.2f} GiB<br>%{text}<extra>%{fullData.name}</extra>",
             )
