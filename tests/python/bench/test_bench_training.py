@@ -15,6 +15,7 @@ import pytest
 from conftest import Oracle
 from penstock.bench import training
 from penstock.cli import build_parser, main
+from saved_figures import saved_figures
 
 pytest.importorskip("scvi")
 
@@ -158,6 +159,36 @@ def test_a_real_training(cells: Oracle, tmp_path: Path, capsys: pytest.CaptureFi
     assert "| 200 | shuffle true |" in shown
 
 
+@pytest.mark.parametrize(
+    ("varied", "made"),
+    [
+        (["--layout", "dense,sparse", "--cells", "300"], ["300-1-dense", "300-1-sparse"]),
+        (
+            ["--cells", "150,300", "--devices", "1,2"],
+            ["150-1-sparse", "150-2-sparse", "300-1-sparse", "300-2-sparse"],
+        ),
+    ],
+)
+def test_every_combination_is_trained(
+    varied: list[str], made: list[str], cells: Oracle, tmp_path: Path
+) -> None:
+    """Figures of the sources: memory over time of dense and sparse X; seconds by cells and processes."""
+    command = ["bench", "train", str(cells.path), *varied, "--epochs", "2", "--accelerator", "cpu"]
+    assert main([*command, "--batch-size", "50", "--output", str(tmp_path), "-q"]) == 0
+    rows = pd.read_parquet(tmp_path / "training.parquet")
+    assert rows["status"].eq("ok").all()
+    names = [f"{row.cells}-{row.devices}-{row.layout}" for row in rows.itertuples()]
+    assert sorted(names) == made
+    for name, row in zip(names, rows.itertuples(), strict=True):
+        trace = pd.read_csv(tmp_path / "traces" / f"{name}-true-0.csv")
+        assert len(trace) == row.steps == 2 * row.cells // 50
+        assert np.isfinite(trace["loss"]).all()
+        assert trace["seconds"].is_monotonic_increasing
+        assert 50 << 20 < trace["rss"].max() <= row.peak_rss
+        assert trace["seconds"].iloc[-1] <= row.seconds
+    assert {path.name for path in tmp_path.glob("*.png")} == {"training.png", "traces.png"}
+
+
 @pytest.mark.parametrize("model", ["SCANVI", "scanvi", "ScanVI"])
 def test_a_model_in_any_case_is_a_command(calls: list, model: str) -> None:
     command = ["bench", "train", "cells", "--cells", "100", "--model", model, "--output", "out"]
@@ -171,10 +202,7 @@ def test_a_model_in_any_case_is_a_command(calls: list, model: str) -> None:
 def test_plots_have_what_was_measured(
     calls: list, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import matplotlib.pyplot as plt
-
-    figures: list[Any] = []
-    monkeypatch.setattr(plt, "close", figures.append)
+    figures = saved_figures(monkeypatch)
     command = ["bench", "train", "x", "--cells", "100,200", "--layout", "dense,sparse"]
     assert main([*command, "-R", "3", "--output", "out"]) == 0
     rows = pd.read_parquet("out/training.parquet")
