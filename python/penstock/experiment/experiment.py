@@ -16,6 +16,7 @@ from penstock.errors import InvalidArgument, NotFound
 from .data_frame import JOINID, DataFrame
 from .reprs import experiment_html, experiment_text
 from .storage_options import Texts, credentials_function, storage_texts
+from .table_method import table_method
 
 _DATASET = "penstock.Dataset(exp).{name} has it, for the cells and genes that the Dataset selects"
 #: Attributes that people try, and what replaces them.
@@ -86,6 +87,7 @@ class Experiment:
         """Names of the measurements, for example ``["RNA"]``."""
         return self.engine.measurements()
 
+    @table_method
     def var(self, measurement: str = "RNA") -> DataFrame:
         """Return the genes (or other features) of a measurement.
 

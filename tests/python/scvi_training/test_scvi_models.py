@@ -464,7 +464,7 @@ def test_the_loader_by_the_name_of_scvi_tools_modules(cells: Oracle) -> None:
 
 
 @pytest.mark.parametrize("name", ["PEAKVI", "CondSCVI fine", "MRVI", "SCVI"])
-def test_calls_that_need_an_anndata(name: str, cells: Oracle) -> None:
+def test_calls_that_need_an_anndata(name: str, cells: Oracle, tmp_path: Path) -> None:
     """They name what to call instead, and take an AnnData that is given."""
     case = CASES.get(name, Case("SCVI", {"batch_key": "donor"}, {}))
     data, model = case.create(cells)
@@ -494,6 +494,10 @@ def test_calls_that_need_an_anndata(name: str, cells: Oracle) -> None:
     if hasattr(model, "minify_adata"):
         with pytest.raises(ps.Unsupported, match=r"to minify: .*load\(folder, adata\)"):
             model.minify_adata()
+    with pytest.raises(ps.Unsupported, match="no AnnData to save beside it"):
+        model.save(tmp_path / "model", save_anndata=True)
+    model.save(tmp_path / "model")
+    assert (tmp_path / "model" / "model.pt").exists()
     adata = with_subkinds(cells)
     expected = pscvi.latent(model, data).values
     found = model.get_latent_representation(adata)

@@ -399,7 +399,10 @@ def test_what_is_refused(cells: Oracle, tmp_path: Path) -> None:
         ({"accelerator": "tpu"}, "accelerator must be one of"),
         # What scvi-tools takes, and then does nothing with.
         ({"batch_size": 1024}, "batch_size is the data module's"),
-        ({"early_stopping_patience": 3}, "early_stopping_patience needs early_stopping=True"),
+        (
+            {"early_stopping_patience": 3, "early_stopping": False},
+            "early_stopping_patience needs early_stopping=True, got False",
+        ),
         (
             {"early_stopping": True, "early_stopping_patienc": 3},
             "takes .*patience.*, got 'patienc'",

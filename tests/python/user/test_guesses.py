@@ -138,6 +138,24 @@ def test_what_leads_to_a_line_that_works(ds: ps.Dataset) -> None:
     assert not re.search(r"rank +0 of 1", repr(ds))
 
 
+def test_var_of_an_experiment_is_a_table_and_takes_a_measurement(path: str) -> None:
+    exp = ps.open(path)
+    table = exp.var("RNA").to_pandas()
+    pd.testing.assert_frame_equal(exp.var().to_pandas(), table)
+    pd.testing.assert_frame_equal(exp.var.head(3), table[:3])
+    name = table.columns[-1]
+    pd.testing.assert_series_equal(exp.var[name], table[name])
+    assert len(exp.var) == len(table)
+    assert list(exp.var) == list(exp.var())
+    assert repr(exp.var) == repr(exp.var())
+    with pytest.raises(AttributeError, match="var has no column and no attribute 'nothing'"):
+        _ = exp.var.nothing
+    with pytest.raises(ps.NotFound, match="no measurement 'x'"):
+        exp.var("x")
+    with pytest.raises(AttributeError, match=r"obs.to_pandas\(\).drop_duplicates"):
+        exp.obs.drop_duplicates()
+
+
 def test_arguments_of_the_dataset_are_told_at_once(ds: ps.Dataset) -> None:
     pytest.importorskip("torch")
     says = r"ds.with_settings\(batch_size=…\); shuffle is .* ds.with_settings\(shuffle=…\)"

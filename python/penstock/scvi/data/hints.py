@@ -50,6 +50,7 @@ ATTRIBUTES = {
         "like with (model, data)"
     ),
     "obs": "data.dataset.obs has it",
+    "predict": "penstock.scvi.predict(model, data), latent, normalized and the like take both",
     "query_dataloader": "data.inference_dataloader() yields all cells in stored order",
     "to_anndata": "data.dataset.to_anndata() reads the cells",
     "summary_stats": "data.n_obs, data.n_vars, data.n_batch and data.n_labels have them",

@@ -16,6 +16,7 @@ _METHODS = {
     "get_local_sample_representation": "adata",
     "view_anndata_setup": "adata",
     "minify_adata": "",  # always of the model's own
+    "save": "save_anndata",
     "train": "datamodule",
 }
 
@@ -43,7 +44,8 @@ class NeedsCells:
         given = arguments[0] if taken == "adata" and arguments else named.get(taken)
         if taken == "datamodule" and not takes_data_module(type(model)):
             given = None  # scvi-tools would read the AnnData all the same
-        if given is None and model.adata is None:
+        needs = bool(given) if taken == "save_anndata" else given is None
+        if needs and model.adata is None:
             raise Unsupported(_told(type(model), taken))
         return getattr(type(model), self._name)(model, *arguments, **named)
 
@@ -76,6 +78,8 @@ def _told(model_class: Any, taken: str) -> str:
             "the model has no AnnData to minify: load the saved model with one, "
             f"scvi.model.{name}.load(folder, adata)"
         )
+    if taken == "save_anndata":
+        return "the model has no AnnData to save beside it: leave save_anndata out"
     if name in _OF_SEVERAL:
         return _OF_SEVERAL[name]
     calls = _CALLS.get(name, "differential_expression and differential_abundance")

@@ -76,9 +76,9 @@ def checked_run(
 ) -> Run:
     """Return the settings of a run; raise `InvalidArgument` if they are inconsistent."""
     has_val = data.val is not None
+    early_stopping = _with_words_of_scvi(early_stopping, given["trainer"])
     if early_stopping is None:
         early_stopping = has_val and training_default(type(model), "early_stopping", False)
-    early_stopping = _with_words_of_scvi(early_stopping, given["trainer"])
     progress = given["trainer"].pop("enable_progress_bar", given["progress"])
     stopping: dict[str, Any] | None = None
     if early_stopping:
@@ -143,7 +143,7 @@ def checked_run(
 def _with_words_of_scvi(early_stopping: Any, trainer: dict[str, Any]) -> Any:
     """Return `early_stopping` with scvi-tools' arguments ``early_stopping_patience`` and the like.
 
-    They are taken out of `trainer`.
+    They are taken out of `trainer`, and mean early stopping, too.
     """
     given = {
         name.removeprefix(_STOPPING): trainer.pop(name)
@@ -152,9 +152,9 @@ def _with_words_of_scvi(early_stopping: Any, trainer: dict[str, Any]) -> Any:
     }
     if not given:
         return early_stopping
-    if not early_stopping:
+    if early_stopping is False:
         first = next(iter(given))
-        raise InvalidArgument(f"{_STOPPING}{first} needs early_stopping=True")
+        raise InvalidArgument(f"{_STOPPING}{first} needs early_stopping=True, got False")
     return {**(early_stopping if isinstance(early_stopping, Mapping) else {}), **given}
 
 

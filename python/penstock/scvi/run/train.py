@@ -63,7 +63,8 @@ def train(
         and TOTALVI stop early, if there are validation cells. A mapping sets ``monitor``,
         ``patience`` (epochs, 45; 50 for the three), ``min_delta``, ``mode`` (by default as for
         `checkpoint_monitor`) and ``warmup_epochs``. scvi-tools' arguments
-        ``early_stopping_patience``, ``early_stopping_monitor`` and the like mean the same.
+        ``early_stopping_patience``, ``early_stopping_monitor`` and the like mean the same, and turn
+        it on.
     checkpoint : path, optional
         Folder for the best model (``best/``, as scvi-tools saves it) and the checkpoint to resume
         from (``last.ckpt``). Rank 0 writes them at the end of each epoch. A run that does not
