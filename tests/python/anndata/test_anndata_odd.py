@@ -101,7 +101,7 @@ def test_columns_of_other_objects_are_left_out(adata: anndata.AnnData) -> None:
         ps.Dataset(adata, layer="X", obs_columns=["half"])
     adata.var["dates"] = pd.date_range("2020-01-01", periods=adata.n_vars)
     assert "datetime64" in ps.open(adata).var().unread_columns["dates"]
-    adata.obs_names = ["\ud800", *adata.obs_names[1:]]
+    adata.obs_names = pd.Index(["\ud800", *adata.obs_names[1:]], dtype=object)
     with pytest.raises(ps.InvalidArgument, match="obs_names must be text"):
         ps.open(adata)
 
