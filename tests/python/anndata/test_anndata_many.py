@@ -111,7 +111,13 @@ def test_files_and_stores_of_all_kinds_in_one_list(
     }
     ps.pack(folder / "donor-03.h5ad", tmp_path / "three.pack")
     sources["pack"] = tmp_path / "three.pack"
-    wanted = concatenated(made[:4], "outer")
+    soma_io = pytest.importorskip("tiledbsoma.io")
+    plain = anndata.AnnData(made[4].X.copy(), made[4].obs[["donor"]], made[4].var.copy())
+    sources["soma"] = soma_io.from_anndata(
+        str(tmp_path / "soma"), plain, "RNA", X_layer_name="X", obs_id_name="obs_names",
+        var_id_name="var_names",
+    )  # fmt: skip
+    wanted = concatenated(made[:5], "outer")
     joined = ps.join(sources, genes="outer", layer="X")
     dataset = ps.Dataset(joined, obs_columns=["obs_names"], batch_size=16, seed=1)
     seen = []

@@ -1,4 +1,4 @@
-"""scVI from a zarr's layers/counts, on one process and two: the ELBO of the AnnData in memory, within noise."""
+"""scVI from layers/counts of a store, on one process and two: the ELBO of the AnnData in memory, within noise."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 import penstock as ps
 import pytest
 import torch
-from anndata_cases import write_zarr
+from anndata_cases import write_h5ad, write_zarr
 from conftest import Oracle
 
 scvi = pytest.importorskip("scvi")
@@ -29,7 +29,7 @@ BATCH = 40
 class Cells(NamedTuple):
     trained: anndata.AnnData
     held_out: anndata.AnnData
-    path: Path  # of the first, in a zarr
+    paths: dict[str, Path]  # of the first, by kind of store
 
 
 @pytest.fixture(scope="module")
@@ -40,8 +40,12 @@ def halves(cells: Oracle, tmp_path_factory: pytest.TempPathFactory) -> Cells:
     made.X = made.X[:, ::-1].tocsr()
     order = np.random.default_rng(0).permutation(made.n_obs)
     held_out, some = made[order[:71]].copy(), made[order[71:]].copy()
-    path = write_zarr(some, tmp_path_factory.mktemp("halves") / "cells.zarr", version=3, chunk=700)
-    return Cells(some, held_out, path)
+    folder = tmp_path_factory.mktemp("halves")
+    paths = {
+        "zarr": write_zarr(some, folder / "cells.zarr", version=3, chunk=700),
+        "h5ad": write_h5ad(some, folder / "cells.h5ad", "gzip"),
+    }
+    return Cells(some, held_out, paths)
 
 
 def elbo_of(model: Any, halves: Cells) -> float:
@@ -84,14 +88,16 @@ def in_memory(halves: Cells) -> dict[str, list[float]]:
     return elbos
 
 
-@pytest.mark.parametrize("devices", [1, 2])
-def test_held_out_elbo(halves: Cells, in_memory: dict[str, list[float]], devices: int) -> None:
+@pytest.mark.parametrize(("kind", "devices"), [("zarr", 1), ("zarr", 2), ("h5ad", 2)])
+def test_held_out_elbo(
+    halves: Cells, in_memory: dict[str, list[float]], kind: str, devices: int
+) -> None:
     """Of some seeds each, with splits, orders and noise of their own."""
-    of_zarr = [ours(halves.path, halves, seed, devices) for seed in range(SEEDS)]
+    found = [ours(halves.paths[kind], halves, seed, devices) for seed in range(SEEDS)]
     for elbos in in_memory.values():
-        same_elbos(of_zarr, elbos)
+        same_elbos(found, elbos)
     torch.manual_seed(0)
-    data = pscvi.DataModule(halves.path, batch_key="donor", dataset=COUNTS)
+    data = pscvi.DataModule(halves.paths[kind], batch_key="donor", dataset=COUNTS)
     untrained = data.create_model(**SIZES)
     untrained.is_trained_ = True
-    assert np.mean(of_zarr) > 0.85 * elbo_of(untrained, halves), "models that have learned"
+    assert np.mean(found) > 0.85 * elbo_of(untrained, halves), "models that have learned"

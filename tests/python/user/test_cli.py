@@ -56,9 +56,15 @@ def test_a_closed_pipe_is_no_error(pbmc3k: Oracle) -> None:
     assert done.stderr == ""
 
 
-def test_demo_on_data_of_ones_own(pbmc3k: Oracle, tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ["soma", "h5ad"])
+def test_demo_on_data_of_ones_own(kind: str, pbmc3k: Oracle, tmp_path: Path) -> None:
+    path = pbmc3k.path
+    if kind == "h5ad":
+        anndata = pytest.importorskip("anndata")
+        path = tmp_path / "cells.h5ad"
+        anndata.AnnData(pbmc3k.X, pbmc3k.obs.astype({"cell_type": "category"})).write_h5ad(path)
     done = penstock(
-        "demo", "--data", pbmc3k.path, "--label", "cell_type", "--epochs", 3,
+        "demo", "--data", path, "--label", "cell_type", "--epochs", 3,
         "--filter", "n_counts > 1500", "--output", tmp_path / "out",
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
