@@ -31,7 +31,7 @@ def hint_of_values(table: DataFrame, value_filter: object) -> str:
         column = compared[1] or compared[2]
         if column not in there or not there[column].is_string:
             continue
-        values = _values(table, column, there[column].enumerated)
+        values = _values_of(table, column, there[column].enumerated)
         for text in (first or second for first, second in _TEXT.findall(compared[3])):
             if not values or text in values:
                 continue
@@ -43,7 +43,7 @@ def hint_of_values(table: DataFrame, value_filter: object) -> str:
     return ""
 
 
-def _values(table: DataFrame, column: str, enumerated: bool) -> list[str]:
+def _values_of(table: DataFrame, column: str, enumerated: bool) -> list[str]:
     if not enumerated and len(table) > _MOST_ROWS:
         return []
     rows = table.with_rows(_core.RowSelection()) if enumerated else table

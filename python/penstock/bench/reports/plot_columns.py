@@ -125,15 +125,15 @@ def runs(frame: pd.DataFrame) -> str:
 def subtitles(frame: pd.DataFrame) -> list[str]:
     """Return two lines: machines and batches, then cells, where they were read from, and runs."""
     on_ec2 = frame["instance_type"].notna()
-    kinds, cpus = _values(frame["instance_type"]), _values(frame["cpu"][~on_ec2])
-    cores = _values(frame["cores"][~on_ec2], "{:,.0f}")
+    kinds, cpus = _values_of(frame["instance_type"]), _values_of(frame["cpu"][~on_ec2])
+    cores = _values_of(frame["cores"][~on_ec2], "{:,.0f}")
     own = f"{cpus}, {cores} cores" if cpus and cores else cpus
     machine = " and ".join(filter(None, [f"EC2 ({kinds})" if kinds else "", own]))
-    batch = _values(frame["batch_size"], "{:,.0f}")
+    batch = _values_of(frame["batch_size"], "{:,.0f}")
     first = [machine, f"batches of {batch} cells" if batch else ""]
     # Those after the first batch, if alb measured; all that came, if we did.
     counted = frame["total_n_rows"].astype(float).fillna(frame["n_rows"].astype(float))
-    cells, every = (_values(column, "{:,.0f}") for column in (counted, frame["total_rows"]))
+    cells, every = (_values_of(column, "{:,.0f}") for column in (counted, frame["total_rows"]))
     read = f"{cells} cells" + (f" of {every}" if every and every != cells else "")
     limits = frame["max_batches"].astype(float).fillna(0).unique()
     if len(limits) == 1 and limits[0] > 0:
@@ -155,7 +155,7 @@ def _places(frame: pd.DataFrame) -> str:
     return " or ".join(words for words, rows in places.items() if rows.any())
 
 
-def _values(column: Iterable[object], form: str = "{}") -> str:
+def _values_of(column: Iterable[object], form: str = "{}") -> str:
     """Return the different values as text: all of up to three, or "several"."""
     found = list(
         dict.fromkeys(form.format(each) for each in column if each == each and each is not None)

@@ -29,7 +29,7 @@ class NeedsCells:
 
     def __init__(self, model: Any, name: str) -> None:
         functools.update_wrapper(self, getattr(type(model), name))
-        self._model, self._name = model, name
+        self._guarded, self._name = model, name
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:
         """Call the method.
@@ -39,7 +39,7 @@ class NeedsCells:
         Unsupported
             Neither the call nor the model has cells.
         """
-        model = self._model
+        model = self._guarded
         taken = _METHODS[self._name]
         given = arguments[0] if taken == "adata" and arguments else named.get(taken)
         if taken == "datamodule" and not takes_data_module(type(model)):
@@ -55,15 +55,15 @@ class Loadings:
 
     def __init__(self, model: Any) -> None:
         functools.update_wrapper(self, type(model).get_loadings)
-        self._model = model
+        self._guarded = model
 
     def __call__(self) -> Any:
         """Return the weights of the linear decoder, a DataFrame of shape (genes, latent variables)."""
         import pandas as pd
 
-        weights = self._model.module.get_loadings()
+        weights = self._guarded.module.get_loadings()
         columns = [f"Z_{i}" for i in range(weights.shape[1])]
-        return pd.DataFrame(weights, index=self._model.get_var_names(), columns=columns)
+        return pd.DataFrame(weights, index=self._guarded.get_var_names(), columns=columns)
 
 
 def _told(model_class: Any, taken: str) -> str:
