@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from penstock.base.validation import checked_int
+from penstock.base.validation import checked_int, described
 from penstock.errors import InvalidArgument
 from penstock.executors.parts import checked_executor
 
@@ -114,6 +114,7 @@ def pack(
         The disk is full, or `memory_budget` is too small; the message says how much is needed. The
         packed data stay, and packing again resumes there.
     """
+    _check_progress(progress)
     job = pack_job(
         source,
         destination,
@@ -162,6 +163,7 @@ def pack_part(
     """
     count = checked_int("count", count, least=1, most=MOST_PARTS)
     number = checked_int("number", number, least=0, most=count - 1)
+    _check_progress(progress)
     job = pack_job(source, destination, **options)
     if job.bucket is not None:
         return pack_part_to_bucket(job, job.bucket, number, count, progress)
@@ -171,3 +173,8 @@ def pack_part(
     finally:
         packer.close()
     return packer.progress()
+
+
+def _check_progress(progress: Any) -> None:
+    if progress is not None and not callable(progress):
+        raise InvalidArgument(f"progress must be a function, got {described(progress)}")

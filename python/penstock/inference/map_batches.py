@@ -195,7 +195,13 @@ def _as_rows(made: Any, count: int) -> npt.NDArray[Any]:
     torch: Any = sys.modules.get("torch")
     if torch is not None and isinstance(made, torch.Tensor):
         made = made.detach().cpu().numpy()
-    rows = np.asarray(made)
+    try:
+        rows = np.asarray(made)
+    except ValueError:  # rows of several lengths, or (X, obs)
+        raise InvalidArgument(
+            f"function must return an array with a row for each of the {count:,} cells of a batch, "
+            f"got {described(made)}"
+        ) from None
     if rows.ndim == 0 or len(rows) != count or rows.dtype.kind not in "biufc":
         raise InvalidArgument(
             f"function must return numbers, a row for each of the {count:,} cells of a batch, got "

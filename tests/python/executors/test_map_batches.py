@@ -137,6 +137,8 @@ def test_every_cell_once_whatever_the_order_of_the_dataset(pbmc3k: Oracle, execu
         (lambda X, obs: 1.0, r"a row for each"),
         (lambda X, obs: np.array(["a"] * len(X)), "must return numbers"),
         (lambda X, obs: np.zeros((len(X), len(X))), "rows of one shape and dtype"),
+        (lambda X, obs: [[1]] + [[1, 2]] * (len(X) - 1), "must return an array"),
+        (lambda X, obs: (X, obs), "must return an array"),
         ("model.pt", "function must be callable"),
     ],
 )

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 import numpy as np
 import penstock as ps
 import pytest
 from conftest import Oracle
+from penstock.experiment.pack import pack_part
 
 
 @pytest.mark.parametrize(
@@ -215,3 +217,13 @@ def test_bad_sources(tmp_path, soma_small: Oracle) -> None:
         ps.open("gs://bucket/experiment")
     with pytest.raises(ps.InvalidArgument, match=r"made from a path or URI, .*, got 5"):
         ps.Dataset(5)
+
+
+def test_progress_of_a_pack_is_checked_first(soma_small: Oracle, tmp_path: Path) -> None:
+    for pack in (
+        lambda: ps.pack(soma_small.path, tmp_path / "pack", progress="x"),
+        lambda: pack_part(soma_small.path, tmp_path / "pack", 0, 2, progress="x"),
+    ):
+        with pytest.raises(ps.InvalidArgument, match="progress must be a function, got 'x'"):
+            pack()
+    assert not list(tmp_path.iterdir())
