@@ -22,15 +22,15 @@ def add_arguments(commands: Any) -> None:
         commands,
         "demo",
         help="demonstration: stream cells, train a cell-type classifier, plot speed and accuracy",
-        description="Runs on 2,638 real blood cells that come with the package, then on a "
-        "Census-like experiment that it makes. With --data, runs on your own experiment. "
-        "Needs penstock's extra [demo].",
+        description="Streams cells, trains a cell-type classifier and plots its loss and accuracy: on "
+        "2,638 real blood cells that come with the package, then on a Census-like experiment that "
+        "it makes. With --data, on your own cells alone. Needs penstock's extra [demo].",
         examples=(
             "penstock demo",
             "penstock demo --data cells.h5ad --label cell_type --epochs 2",
         ),
     )
-    parser.add_argument("--data", metavar="PATH", help="path or URI of your own experiment")
+    parser.add_argument("--data", metavar="PATH", help="path or URI of your own cells")
     parser.add_argument(
         "--label", metavar="COLUMN",
         help=f"obs column of --data that is predicted (default: {_OF_DATA['label']})",

@@ -30,8 +30,8 @@ def add_arguments(commands: Any) -> None:
         "pack",
         help="copy an experiment into a pack, from which any single cell can be read",
         description="Makes a pack: a copy of an experiment's obs, var and layers of X in Penstock's own "
-        "format. From a pack any cell can be read alone, so loading is fastest and the shuffle exactly "
-        "uniform. If the command is stopped, run it again to resume.",
+        "format. Any cell of a pack can be read alone: on a local disk a first epoch is fastest, and its "
+        "shuffle exactly uniform. If the command is stopped, run it again to resume.",
         examples=(
             "penstock pack cells.soma cells.pack",
             "penstock pack census/homo_sapiens tongue.pack --obs-query \"tissue_general == 'tongue'\" --layer raw",
@@ -39,7 +39,11 @@ def add_arguments(commands: Any) -> None:
             "penstock pack cells.h5ad s3://bucket/cells.pack --scratch /scratch",
         ),
     )
-    parser.add_argument("source", metavar="SRC", help="path or URI of an experiment or a pack")
+    parser.add_argument(
+        "source",
+        metavar="SRC",
+        help="path or URI of a SOMA experiment, an AnnData (h5ad, zarr) or a pack",
+    )
     parser.add_argument(
         "destination", metavar="DST", help="folder of the new pack, also in a bucket"
     )

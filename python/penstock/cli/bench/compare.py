@@ -25,8 +25,9 @@ def add_arguments(commands: Any) -> None:
         commands,
         "compare",
         help="speed and memory of loaders side by side, measured in turns",
-        description="Measures methods round after round, each once a round, and prints a table in "
-        "Markdown with ratios that are taken within each round. The first method is the reference.",
+        description="Measures each loader once a round, for several rounds, and prints a table in Markdown "
+        "with the ratio of each loader to the first one, taken within a round. Loaders other than "
+        "Penstock are installed by 'penstock bench peers install'.",
         examples=(
             "penstock bench compare cells.soma",
             "penstock bench compare cells.soma -m penstock,annbatch --memory-budget 256MiB,2GiB --report report",
