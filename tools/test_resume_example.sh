@@ -15,7 +15,7 @@ run_and_kill() {
   local before wanted pid status=0
   before=$(taken "$1")
   wanted=$((before + 1 + RANDOM % 10))
-  "$program" "$experiment" "$layer" "$1" "$2" 20 >/dev/null &
+  "$program" "$experiment" "$layer" "$1" "$2" 100 >/dev/null &
   pid=$!
   while kill -0 "$pid" 2>/dev/null && (($(taken "$1") < wanted)); do sleep 0.005; done
   kill -9 "$pid" 2>/dev/null || true
