@@ -255,6 +255,25 @@ def test_scanvi_from_scvi(cells: Oracle, tmp_path: Path) -> None:
     same_in_scvi_tools(ours, loaded, loader)
 
 
+def test_a_scvi_keeps_its_cells_and_the_data_module_is_used_again(cells: Oracle) -> None:
+    adata = as_anndata(cells)
+    scvi.model.SCVI.setup_anndata(adata, batch_key="donor", labels_key="kind")
+    trained = scvi.model.SCVI(adata, **ARGUMENTS)
+    trained.train(max_epochs=1, accelerator="cpu", enable_progress_bar=False)
+    before = trained.get_latent_representation()
+    data = DataModule(
+        cells.path, "SCANVI", batch_key="donor", labels_key="kind", unlabeled_category="Unknown"
+    )
+    ours = data.create_model(from_scvi=trained)
+    assert trained.adata is adata
+    np.testing.assert_array_equal(trained.get_latent_representation(), before)
+    anew = data.create_model(**ARGUMENTS)
+    assert anew.module.state_dict().keys() == ours.module.state_dict().keys()
+    assert data.create_model(from_scvi=trained).was_pretrained
+    with pytest.raises(ps.InvalidArgument, match=r"got a SCVI: DataModule.from_model\(model, data"):
+        DataModule(cells.path, trained)
+
+
 def test_splits(cells: Oracle) -> None:
     data = DataModule(cells.path, train_size=0.7, validation_size=0.2, group="donor", split_seed=3)
     parts = [set(each.tolist()) for each in (data.train_idx, data.val_idx, data.test_idx)]

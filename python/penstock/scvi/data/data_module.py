@@ -17,6 +17,7 @@ from penstock.base.text import plural
 from penstock.base.validation import checked_int
 from penstock.dataset.dataset import Dataset
 from penstock.encoders import Encoder
+from penstock.errors import InvalidArgument
 from penstock.plan.splits.random_split import random_split
 
 from ..registry import saved_model
@@ -139,6 +140,11 @@ class DataModule(DataFacts, DataLoaders, LightningDataModule):
         dataset: Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__()
+        if hasattr(model, "module"):
+            raise InvalidArgument(
+                f"model must be the name or class of a model, got a {type(model).__name__}: "
+                "DataModule.from_model(model, data) puts cells in the form of a model"
+            )
         self.model_class = model_class(model)
         measured = Modalities.of(self.model_class, modalities)
         keys = ModelFields.of(

@@ -24,6 +24,8 @@ from ..registry.without_anndata import guard
 from .data_facts import DataFacts
 
 _CELL_WEIGHTS = "modality_weights='cell' learns a weight for each cell of an AnnData; use 'equal' or 'universal'"
+#: scvi-tools' name in uns of what tells AnnData objects apart.
+_UUID = "_scvi_uuid"
 _LIBRARY = ("library_log_means", "library_log_vars")
 
 
@@ -194,6 +196,9 @@ def from_scvi(data: DataFacts, trained: Any, arguments: dict[str, Any]) -> Any:
     setup = data.registry["setup_args"]
     known = trained.registry["setup_args"]
     before = trained.registry_, trained.summary_stats
+    cells = trained._adata, trained._adata_manager
+    managers = type(trained)._per_instance_manager_store
+    manager = managers.get(trained.id)
     try:
         model = data.model_class.from_scvi_model(
             trained,
@@ -204,9 +209,12 @@ def from_scvi(data: DataFacts, trained: Any, arguments: dict[str, Any]) -> Any:
         )
     finally:
         # scvi-tools also sets the template in the trained model.
-        trained._adata = trained._adata_manager = None
+        trained._adata, trained._adata_manager = cells
         trained.registry_, trained.summary_stats = before
-        type(trained)._per_instance_manager_store.pop(trained.id, None)
+        if manager is None:
+            managers.pop(trained.id, None)
+        else:
+            managers[trained.id] = manager
     return let_go(model, data)
 
 
@@ -235,7 +243,7 @@ def load_query(data: DataFacts, reference: Any, arguments: dict[str, Any]) -> An
             )
         reference = str(reference)
     check_weights(reference)
-    model = data.model_class.load_query_data(data.template.copy(), reference, **arguments)
+    model = data.model_class.load_query_data(own_template(data), reference, **arguments)
     known = {
         name: getattr(model.module, name).clone()
         for name in _LIBRARY
@@ -249,9 +257,16 @@ def load_query(data: DataFacts, reference: Any, arguments: dict[str, Any]) -> An
     return model
 
 
+def own_template(data: DataFacts) -> Any:
+    """Return a copy of the template that scvi-tools does not take for the template itself."""
+    rows = data.template.copy()
+    rows.uns.pop(_UUID, None)
+    return rows
+
+
 def _template_for(data: DataFacts, known: dict[str, Any]) -> Any:
     """Return the template, with the labels column that the trained model uses."""
-    rows = data.template.copy()
+    rows = own_template(data)
     labels = known.get("labels_key")
     if labels is not None and labels not in rows.obs:
         raise InvalidArgument(
