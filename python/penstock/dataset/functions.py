@@ -24,6 +24,7 @@ def random_split(
     return as_dataset(ds).random_split(*parts, seed=seed, stratify=stratify, group=group)
 
 
+@suggests(SPLIT_ARGUMENTS)
 def group_split(
     ds: Dataset | Any, *parts: float, group: str | Sequence[str], seed: int = 0
 ) -> list[Dataset]:
@@ -31,6 +32,7 @@ def group_split(
     return as_dataset(ds).random_split(*parts, seed=seed, group=group)
 
 
+@suggests(SPLIT_ARGUMENTS)
 def stratified_split(
     ds: Dataset | Any, *parts: float, stratify: str | Sequence[str], seed: int = 0
 ) -> list[Dataset]:

@@ -72,8 +72,10 @@ _ATTRIBUTES = {
 ARGUMENTS = {
     "X_layer": "layer=",
     "X_name": "layer=",
+    "as_torch": "format='torch'",
     "batch_key": "obs_columns=[…] or encoders=[ps.LabelEncoder(…)]",
     "cells": "obs_query=[names] or a filter",
+    "class_weights": "balance=column draws its classes equally often",
     "classes": "encoders=[ps.LabelEncoder(column, classes=…)]",
     "collate_fn": "transforms=[…] for X, or penstock.dataloader(ds, collate_fn=…) for (X, obs)",
     "filter": "obs_query=",
@@ -103,6 +105,7 @@ ARGUMENTS = {
     "obs_keys": "obs_columns=",
     "obs_names": "obs_query=[…] to choose cells by name",
     "obs_value_filter": "obs_query=",
+    "output": "format='torch', or 'numpy'",
     "organism": "ps.open_census(organism) as the source",
     "pin_memory": "penstock.dataloader(ds, pin_memory=True), or device='cuda'",
     "preload_nchunks": "memory_budget=",

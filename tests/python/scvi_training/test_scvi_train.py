@@ -389,6 +389,8 @@ def test_under_torchrun(cells: Oracle, tmp_path: Path) -> None:
 
 def test_what_is_refused(cells: Oracle, tmp_path: Path) -> None:
     data, model = made(cells, 40)
+    with pytest.raises(ps.InvalidArgument, match=r"the model comes first: .*train\(model, data\)"):
+        pscvi.train(data)
     whole = pscvi.DataModule(cells.path, batch_key="donor", labels_key="kind", train_size=1.0)
     for arguments, said in [
         ({"sync_batchnorm": True, "accelerator": "cpu"}, "sync_batchnorm needs GPUs"),

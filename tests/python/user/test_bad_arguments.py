@@ -147,7 +147,12 @@ def test_bad_arguments_of_methods(soma_small: Oracle) -> None:
         (lambda: ds.head("a"), "n must be an integer, got 'a'"),
         (lambda: ds.random_split(0.5, 0.5, seed="x"), "seed must be an integer, got 'x'"),
         (lambda: ds.random_split(np.array([[0.5, 0.5]])), "two parts or more"),
-        (lambda: ds.random_split("ab"), "two parts or more"),
+        (
+            lambda: ds.random_split("ab"),
+            r"parts must be fractions, .*; a column is group= or stratify=",
+        ),
+        (lambda: ds.random_split(0.8), r"two parts or more, such as 0.8, 0.2, got 1"),
+        (lambda: ps.group_split(ds, 0.75, "donor", group="donor"), "a column is group="),
         (lambda: ds.random_split(np.array([0.8]), 0.2), r"a fraction .*, got array\(\[0.8\]\)"),
     ]:
         with pytest.raises(ps.InvalidArgument, match=message):

@@ -185,6 +185,9 @@ def test_the_module_of_genes_of_the_census() -> None:
         ({"max_memory": "1GB"}, "memory_budget='2GiB'"),
         ({"nothing_like_it": 1}, "no argument 'nothing_like_it'"),
         ({"num_replicas": 2}, "use world_size="),
+        ({"as_torch": True}, "use format='torch'"),
+        ({"output": "torch"}, "use format='torch'"),
+        ({"class_weights": True}, "use balance="),
         ({"local_rank": 0}, "use rank="),
         ({"obs": ["sex"]}, "use obs_columns=[…]"),
         (
@@ -208,6 +211,8 @@ def test_arguments_of_a_dataset(path: str, arguments: dict[str, Any], says: str)
         (lambda ds: ds.random_split(0.8, 0.2, groups="donor_id"), "use group="),
         (lambda ds: ps.random_split(ds, 0.8, 0.2, random_state=1), "use seed="),
         (lambda ds: ps.random_split(ds, test_size=0.2), "ds.random_split(0.8, 0.2)"),
+        (lambda ds: ps.group_split(ds, test_size=0.2, group="sex"), "ds.random_split(0.8, 0.2)"),
+        (lambda ds: ps.stratified_split(ds, 0.8, 0.2, groups="sex", stratify="sex"), "use group="),
         (lambda ds: ps.highly_variable_genes(ds, n=5), "use n_top_genes="),
         (lambda ds: ds.random_split(0.8, 0.2, by="donor_id"), "use group="),
         (lambda ds: ps.open_census(version="stable"), "use census_version="),

@@ -55,8 +55,14 @@ def part_sizes(parts: Sequence[Any], total: int) -> list[int]:
     is_list = len(parts) == 1 and isinstance(parts[0], (Sequence, np.ndarray))
     if is_list and not isinstance(parts[0], str):
         parts = checked_items("the parts", parts[0], "fractions or sizes")
+    if any(isinstance(part, str) for part in parts):
+        raise InvalidArgument(
+            f"parts must be fractions, such as 0.8, 0.2, got {parts!r}; a column is group= or stratify="
+        )
     if len(parts) < 2:
-        raise InvalidArgument(f"random_split needs two parts or more, got {len(parts)}")
+        raise InvalidArgument(
+            f"a split needs two parts or more, such as 0.8, 0.2, got {len(parts)}"
+        )
     sizes = [_size(part) for part in parts]
     if all(size is not None for size in sizes):
         counts = [size for size in sizes if size is not None]

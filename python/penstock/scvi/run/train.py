@@ -119,6 +119,8 @@ def train(
     """
     if data is None:
         data = trainer.pop("datamodule", None)
+    if isinstance(model, DataModule):
+        raise InvalidArgument("the model comes first: penstock.scvi.train(model, data)")
     if not isinstance(data, DataModule):
         raise InvalidArgument(f"data must be a penstock.scvi.DataModule, got {described(data)}")
     if isinstance(model, Mapping):
