@@ -267,8 +267,8 @@ def test_a_scvi_keeps_its_cells_and_the_data_module_is_used_again(cells: Oracle)
     ours = data.create_model(from_scvi=trained)
     assert trained.adata is adata
     np.testing.assert_array_equal(trained.get_latent_representation(), before)
-    anew = data.create_model(**ARGUMENTS)
-    assert anew.module.state_dict().keys() == ours.module.state_dict().keys()
+    other = data.create_model(**ARGUMENTS)
+    assert other.module.state_dict().keys() == ours.module.state_dict().keys()
     assert data.create_model(from_scvi=trained).was_pretrained
     with pytest.raises(ps.InvalidArgument, match=r"got a SCVI: DataModule.from_model\(model, data"):
         DataModule(cells.path, trained)
