@@ -75,7 +75,7 @@ ARGUMENTS = {
     "as_torch": "format='torch'",
     "batch_key": "obs_columns=[…] or encoders=[ps.LabelEncoder(…)]",
     "cells": "obs_query=[names] or a filter",
-    "class_weights": "balance=column draws its classes equally often",
+    "class_weights": "balance=column, which draws its classes equally often",
     "classes": "encoders=[ps.LabelEncoder(column, classes=…)]",
     "collate_fn": "transforms=[…] for X, or penstock.dataloader(ds, collate_fn=…) for (X, obs)",
     "filter": "obs_query=",

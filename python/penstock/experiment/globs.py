@@ -42,7 +42,7 @@ def _matches(source: Any) -> list[str] | None:
     text = os.fsdecode(source)
     if not glob.has_magic(text):
         return None
-    check_no_secrets("a pattern", text)
+    check_no_secrets("a path or URI", text)
     if _SCHEME.match(text):
         if "*" not in text:
             return None
@@ -61,7 +61,7 @@ def check_one_path(source: Any) -> None:
         return
     text = os.fsdecode(source)
     if "*" in text and not _SCHEME.match(text) and not os.path.lexists(text):
-        check_no_secrets("a pattern", text)
+        check_no_secrets("a path or URI", text)
         raise InvalidArgument(
             f"one path is opened, not a pattern: join what it matches with penstock.join({text!r})"
         )

@@ -243,7 +243,7 @@ def load_query(data: DataFacts, reference: Any, arguments: dict[str, Any]) -> An
             )
         reference = str(reference)
     check_weights(reference)
-    model = data.model_class.load_query_data(own_template(data), reference, **arguments)
+    model = data.model_class.load_query_data(_own_template(data), reference, **arguments)
     known = {
         name: getattr(model.module, name).clone()
         for name in _LIBRARY
@@ -257,7 +257,7 @@ def load_query(data: DataFacts, reference: Any, arguments: dict[str, Any]) -> An
     return model
 
 
-def own_template(data: DataFacts) -> Any:
+def _own_template(data: DataFacts) -> Any:
     """Return a copy of the template that scvi-tools does not take for the template itself."""
     rows = data.template.copy()
     rows.uns.pop(_UUID, None)
@@ -266,7 +266,7 @@ def own_template(data: DataFacts) -> Any:
 
 def _template_for(data: DataFacts, known: dict[str, Any]) -> Any:
     """Return the template, with the labels column that the trained model uses."""
-    rows = own_template(data)
+    rows = _own_template(data)
     labels = known.get("labels_key")
     if labels is not None and labels not in rows.obs:
         raise InvalidArgument(
