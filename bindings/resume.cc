@@ -43,6 +43,7 @@ void register_state(nb::module_& module) {
       .def_ro("chunk_size", &OrderSettings::chunk_size)
       .def_ro("chunks_per_block", &OrderSettings::chunks_per_block)
       .def_ro("global_shuffle", &OrderSettings::global_shuffle)
+      .def_ro("kept_memory", &OrderSettings::kept_memory)
       .def("same_for_ranks", &OrderSettings::same_for_ranks, "other"_a,
            "Whether only settings differ that each rank may choose.");
 

@@ -49,7 +49,7 @@ bool keeps_all_rows(const Matrix& matrix, const LoaderOptions& options);
 /// If all rows fit only in a smaller memory_budget, because more units and batches would be ahead
 /// in a larger one, that becomes options.memory_budget, and kept_memory stays 0. Without effect if
 /// all rows fit, if less than a quarter of them would be kept, or if nothing can be kept. The order
-/// of an epoch depends on the memory_budget that is left, and so on this.
+/// of an epoch depends on both, and so on this.
 LoaderOptions divide_memory(const Matrix& matrix, LoaderOptions options);
 
 }  // namespace penstock

@@ -81,7 +81,8 @@ struct LoaderOptions {
   /// nothing is kept. Ignored if there are several ranks or workers.
   std::shared_ptr<KeptRows> kept;
   /// Memory for kept rows beside memory_budget, if not all of them fit in that. 0: rows are kept
-  /// within memory_budget, and only if all fit. See divide_memory.
+  /// within memory_budget, and only if all fit. The order depends on it, even if `kept` is null,
+  /// because rows that stay here need no place in memory_budget. See divide_memory.
   uint64_t kept_memory = 0;
   unsigned threads = 0;  ///< 0: as many as cores
   BatchLayout layout = BatchLayout::kCsr;

@@ -46,13 +46,14 @@ struct OrderSettings {
   uint32_t chunk_size = 0;  ///< of ChunkShuffle, else 0
   uint32_t chunks_per_block = 0;
   bool global_shuffle = false;
+  uint64_t kept_memory = 0;  ///< LoaderOptions::kept_memory; 0 for a global shuffle
 
   static OrderSettings of(const LoaderOptions& options);
   /// `now` with these settings instead of its own, except RowSampling. Throws InvalidArgument for
   /// settings that ResumeState::from_json would refuse, such as a global shuffle of chunks.
   LoaderOptions apply_to(LoaderOptions now) const;
-  /// Whether all settings are equal that ranks must share: all except memory_budget, num_workers,
-  /// sparse and dtype.
+  /// Whether all settings are equal that ranks must share: all except memory_budget, kept_memory,
+  /// num_workers, sparse and dtype.
   bool same_for_ranks(const OrderSettings& other) const;
   bool operator==(const OrderSettings&) const = default;
 };

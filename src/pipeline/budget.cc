@@ -196,17 +196,27 @@ KeptSizes kept_sizes(const format::MatrixReader& reader, std::span<const plan::U
   return sizes;
 }
 
-/// Returns the end of the units whose bit-packed rows fit in `room`, with a sixteenth more, because
-/// the expected sizes are on the safe side. What does not fit after all is not kept.
+/// Returns the end of the units whose bit-packed rows are expected to fit in `room`.
 uint32_t end_of_kept_units(const format::MatrixReader& reader,
                            std::span<const plan::UnitRows> units, uint64_t room) {
   const double bit_packed = bit_packed_share(reader);
   uint64_t bytes = 0;
   for (const plan::UnitRows& unit : units) {
     bytes += kept_sizes(unit, bit_packed).packed;
-    if (bytes >= room + room / 16) return unit.unit + 1;
+    if (bytes > room) return unit.unit;
   }
   return std::numeric_limits<uint32_t>::max();
+}
+
+/// Returns the units as memory_budget sees them: rows below `kept_end` stay beside it, and only
+/// their tables count.
+std::vector<plan::UnitRows> with_kept_beside(std::span<const plan::UnitRows> units,
+                                             uint32_t kept_end) {
+  std::vector<plan::UnitRows> mixed(units.begin(), units.end());
+  for (plan::UnitRows& unit : mixed) {
+    if (unit.unit < kept_end) unit.packed_bytes = 2 * sizeof(PackedRowRef) * unit.row_count;
+  }
+  return mixed;
 }
 
 /// Finds the form in which all rows of the selection fit. They stay where the epoch's buckets find
@@ -264,9 +274,13 @@ BudgetSplit split_budget(const BudgetRequest& request, const format::MatrixReade
     const uint64_t left = budget > reserve ? budget - reserve : 0;
     // Whole pages, less one that the tables of rows use in part.
     const uint64_t pages = left / split.page_bytes;
-    const Rows rows =
-        fit_rows(units, epoch, (pages - std::min<uint64_t>(pages, 1)) * split.page_bytes, level,
-                 split.page_bytes);
+    // Rows that were bit-packed, for each batch that is being made.
+    const uint64_t unpacked = sizes.packed_batch_bytes * level.batches;
+    const uint64_t beside = request.kept_memory > unpacked ? request.kept_memory - unpacked : 0;
+    const uint32_t kept_end = beside == 0 ? 0 : end_of_kept_units(reader, units, beside);
+    const Rows rows = fit_rows(with_kept_beside(units, kept_end), epoch,
+                               (pages - std::min<uint64_t>(pages, 1)) * split.page_bytes, level,
+                               split.page_bytes);
     if (rows.spread == 0 && !is_last) continue;
     split.row_bytes = left;
     split.batch_bytes = sizes.batch_bytes * (level.batches + 1);
@@ -276,13 +290,11 @@ BudgetSplit split_budget(const BudgetRequest& request, const format::MatrixReade
     split.spread = std::max(rows.spread, 1U);
     split.block_rows = rows.block_rows;
     reach_ahead(reader, units, sizes.unit_bytes, split);
-    // Rows that were bit-packed, for each batch that is being made.
-    const uint64_t unpacked = sizes.packed_batch_bytes * level.batches;
     if (request.keep) choose_keep(reader, units, unpacked, split);
-    if (request.kept_memory > unpacked) {
-      split.keep_beside = split.keep_bytes = request.kept_memory - unpacked;
+    if (beside != 0) {
+      split.keep_beside = split.keep_bytes = beside;
       split.keep_form = format::KeptForm::kPacked;
-      split.keep_unit_end = end_of_kept_units(reader, units, split.keep_beside);
+      split.keep_unit_end = kept_end;
     }
     break;
   }

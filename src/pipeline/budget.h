@@ -44,7 +44,8 @@ struct BudgetSplit {
   uint64_t keep_packed_bytes = 0;  ///< expected, of the selection if it is bit-packed
   uint64_t unpacked_bytes = 0;  ///< of keep_room, if rows that are kept wide are bit-packed instead
   /// Only units below this number are kept, and these whole. If some rows of every unit were kept,
-  /// every unit would be read again for its other rows.
+  /// every unit would be read again for its other rows. Kept beside the budget, they take nothing
+  /// of it but tables, so more units are mixed.
   uint32_t keep_unit_end = std::numeric_limits<uint32_t>::max();
   format::KeptForm keep_form = format::KeptForm::kWide;
 };

@@ -220,7 +220,9 @@ class EpochState:
             shard,
             self._rank_check,
             lambda number: self.counter.chosen_shuffle(serial, number),
-        ).divided(shard)
+        )
+        begun = resumed.segments[-1].order if resumed.segments else None
+        planner = planner.divided(shard, begun)
         run = begin_run(resumed, planner, shard)
         run.serial = serial
         run.left_before = None if before is None else before.batches

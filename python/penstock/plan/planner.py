@@ -141,12 +141,17 @@ class Planner:
         """Whether cells stay in memory between epochs: in one process, without workers."""
         return self.settings.keep and shard.world_size == 1 and not in_worker()
 
-    def divided(self, shard: Shard) -> Planner:
+    def divided(self, shard: Shard, begun: _core.OrderSettings | None = None) -> Planner:
         """Return a planner that keeps as many cells in memory as fit.
 
         If only a part of them fits, its `memory_budget` is less, and `kept_memory` is the rest. If
-        all of them fit only in a smaller `memory_budget`, it has that one.
+        all of them fit only in a smaller `memory_budget`, it has that one. An epoch that has
+        `begun` with as much memory in all keeps its parts, whatever `keep` is now.
         """
+        if begun is not None and shard.world_size == shard.num_workers == 1:
+            parts = begun.memory_budget, begun.kept_memory
+            if sum(parts) == self.settings.memory_budget:
+                return self.replace_settings(memory_budget=parts[0], kept_memory=parts[1])
         if not self.keeps_cells(shard) or self.settings.kept_memory:
             return self
         options = _core.divide_memory(self.selection.matrix, self.epoch_options(shard, 0))
@@ -275,7 +280,7 @@ class Planner:
         options.memory_budget = settings.memory_budget
         if self.keeps_cells(shard):
             options.kept = self.selection.kept
-            options.kept_memory = settings.kept_memory
+        options.kept_memory = settings.kept_memory
         options.threads = settings.threads or max(1, _usable_cores() // shard.num_workers)
         options.narrow_values = self.is_placed
         options.drop_last = settings.drop_last

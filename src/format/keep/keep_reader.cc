@@ -43,7 +43,7 @@ KeepReader::Use KeepReader::begin(const KeepPlan& plan) {
   }
   // Rows that took less than was expected leave room for more units.
   const uint64_t kept = store_->bytes();
-  if (kept != 0 && kept < plan_.room / 8 * 7) {
+  if (kept != 0 && kept < plan_.room / 16 * 15) {
     const double more = std::min(2.0, static_cast<double>(plan_.room) / static_cast<double>(kept));
     const double end = more * static_cast<double>(plan.unit_end);
     plan_.unit_end = static_cast<uint32_t>(std::min(end, 4294967295.0));

@@ -150,7 +150,7 @@ StreamSetup make_stream_setup(const format::MatrixSourcePtr& source, const Loade
   }
   setup.request.packed_entry_bytes = setup.reader->row_layout().index_bytes + size_t{1};
   setup.request.keep = setup.keep != nullptr && options.kept_memory == 0;
-  if (setup.keep != nullptr) setup.request.kept_memory = options.kept_memory;
+  if (plan::is_alone(setup.epoch)) setup.request.kept_memory = options.kept_memory;
   return setup;
 }
 

@@ -21,23 +21,23 @@ uint32_t fetcher_count(const BudgetSplit& budget, unsigned threads) {
   return budget.units_ahead != 0 ? budget.units_ahead + decoding : (decoding + 1) / 2;
 }
 
-/// The rows' share of memory: tables of rows, and pages for all of them or beside what is kept.
-struct RowShare {
-  RowShare(const BudgetSplit& budget, const plan::EpochPlan& plan)
+/// The memory of packed rows, beside the tables of rows: pages, and rows that are kept.
+struct RowMemory {
+  RowMemory(const BudgetSplit& budget, const plan::EpochPlan& plan)
       : page_bytes(budget.page_bytes), peak(plan.occupancy(budget.units_in_flight, page_bytes)) {
     const uint64_t tables = 2 * sizeof(PackedRowRef) * peak.peak_rows;
-    pages = budget.row_bytes > tables ? budget.row_bytes - tables : 0;
+    bytes = (budget.row_bytes > tables ? budget.row_bytes - tables : 0) + budget.keep_beside;
   }
 
-  /// Bytes that pages never need.
-  uint64_t spare() const noexcept { return pages > peak.peak_bytes ? pages - peak.peak_bytes : 0; }
+  /// Bytes that pages never need, even if no row is kept.
+  uint64_t spare() const noexcept { return bytes > peak.peak_bytes ? bytes - peak.peak_bytes : 0; }
   uint64_t page_capacity(uint64_t kept) const noexcept {
-    return std::max<uint64_t>(pages > kept ? pages - kept : 0, page_bytes);
+    return std::max<uint64_t>(bytes > kept ? bytes - kept : 0, page_bytes);
   }
 
   uint32_t page_bytes;
   plan::Occupancy peak;
-  uint64_t pages = 0;
+  uint64_t bytes = 0;
 };
 
 }  // namespace
@@ -63,12 +63,13 @@ EpochStream::~EpochStream() { end(); }
 // Rows that are kept with more columns stay only if this epoch's pages never need their memory.
 void EpochStream::start() {
   const BudgetSplit& budget = setup_.budget;
-  const RowShare share(budget, plan_);
-  uint64_t kept = 0;  // of the rows' share
+  const RowMemory memory(budget, plan_);
+  uint64_t kept = 0;  // of this memory
   if (setup_.keep != nullptr) {
     using Use = format::KeepReader::Use;
-    const Use use = setup_.keep->begin({.room = budget.keep_room + budget.keep_beside,
-                                        .spare = share.spare() + budget.keep_beside,
+    const uint64_t room = budget.keep_room + budget.keep_beside;
+    const Use use = setup_.keep->begin({.room = room,
+                                        .spare = memory.spare(),
                                         .bytes = budget.keep_bytes,
                                         .form = budget.keep_form,
                                         .packed_bytes = budget.keep_packed_bytes,
@@ -76,13 +77,13 @@ void EpochStream::start() {
                                         .unit_end = budget.keep_unit_end,
                                         .keeps_all = budget.keep_room != 0,
                                         .comes_back = setup_.epoch.global_order});
-    if (use == Use::kKeeps) kept = budget.keep_room;
+    if (use == Use::kKeeps) kept = room;
     if (use == Use::kChooses) kept = setup_.keep->kept_bytes();
     // Rows may have been dropped for want of room.
     all_kept_ = setup_.all_kept && setup_.keep->kept_rows() != nullptr;
   }
   store_ =
-      std::make_unique<BucketStore>(plan_, share.page_capacity(kept), budget.page_bytes, *meter_);
+      std::make_unique<BucketStore>(plan_, memory.page_capacity(kept), budget.page_bytes, *meter_);
   units_ = std::make_unique<UnitScheduler>(plan_, *setup_.reader, setup_.rows, *store_,
                                            units_decoding(budget, threads_), budget.units_ahead,
                                            setup_.first_batch, *meter_);

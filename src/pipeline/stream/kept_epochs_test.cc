@@ -60,6 +60,24 @@ uint64_t budget_for_packed_rows(const Case& test) {
   return packed;
 }
 
+/// A loader that begins at a later batch has the rest of the order: with the rows that are kept by
+/// now, with others of its own, and without any.
+void expect_resumes(const std::shared_ptr<MemoryMatrix>& matrix, LoaderOptions options,
+                    const std::vector<int64_t>& order, std::mt19937_64& random) {
+  const uint64_t batches = make_stream(matrix, options)->size();
+  options.first_batch = random() % (batches + 1);
+  SCOPED_TRACE(::testing::Message() << "from batch " << options.first_batch);
+  for (const auto& kept : {options.kept, std::make_shared<KeptRows>(), {}}) {
+    options.kept = kept;
+    const auto rest = read_epoch(matrix, options);
+    ASSERT_LE(rest.size(), order.size());
+    EXPECT_TRUE(std::equal(rest.rbegin(), rest.rend(), order.rbegin()));
+    if (options.world_size == 1 && !order.empty()) {
+      EXPECT_EQ(rest.size() == order.size(), options.first_batch == 0);
+    }
+  }
+}
+
 TEST(KeptEpochs, HaveTheOrderAndValuesOfEpochsWithoutThem) {
   const uint64_t rounds = test_rounds(400);
   uint64_t epochs = 0, from_memory = 0, partly = 0;
@@ -82,6 +100,7 @@ TEST(KeptEpochs, HaveTheOrderAndValuesOfEpochsWithoutThem) {
       EXPECT_EQ(read_epoch(test.matrix, options, &stats), alone);
       EXPECT_LE(kept->bytes(), options.memory_budget);
       EXPECT_EQ(stats.kept_bytes, kept->bytes());
+      expect_resumes(test.matrix, options, alone, random);
       ++epochs;
       from_memory += stats.bytes_read == 0 && stats.cells != 0 ? 1 : 0;
       partly += stats.kept_units != 0 && stats.kept_units < stats.units ? 1 : 0;
@@ -123,7 +142,7 @@ TEST(KeptEpochs, KeepRowsBitPackedThatDoNotFitAsTheyAre) {
 
 TEST(KeptEpochs, KeepAPartOfWhatDoesNotFit) {
   const uint64_t rounds = test_rounds(30);
-  uint64_t divided = 0, in_part = 0;
+  uint64_t divided = 0, in_part = 0, more_units = 0, spilled = 0;
   for (uint64_t seed = 0; seed < rounds; ++seed) {
     const TestSeed own(seed);
     std::mt19937_64 random(own);
@@ -138,12 +157,22 @@ TEST(KeptEpochs, KeepAPartOfWhatDoesNotFit) {
     ++divided;
     options.memory_budget -= options.kept_memory;
     test.options.memory_budget = options.memory_budget;
+    // What is kept leaves the memory to the others, of which more are mixed.
+    const uint32_t spread = make_epoch_setup(test.matrix, test.options).budget.spread;
+    test.options.kept_memory = options.kept_memory;
+    const uint32_t beside_kept = make_epoch_setup(test.matrix, test.options).budget.spread;
+    EXPECT_GE(beside_kept, spread);
+    more_units += beside_kept > spread ? 1 : 0;
     for (uint64_t epoch = 0; epoch < 3; ++epoch) {
       SCOPED_TRACE(::testing::Message() << "epoch " << epoch);
       test.options.epoch = options.epoch = epoch;
       LoaderStats stats;
-      EXPECT_EQ(read_epoch(test.matrix, options, &stats), read_epoch(test.matrix, test.options));
+      const auto alone = read_epoch(test.matrix, test.options);
+      EXPECT_EQ(read_epoch(test.matrix, options, &stats), alone);
+      expect_resumes(test.matrix, options, alone, random);
       EXPECT_LE(kept->bytes(), options.kept_memory);
+      EXPECT_LE(stats.peak_buffered_bytes, options.memory_budget + options.kept_memory);
+      spilled += stats.spilled_bytes != 0 ? 1 : 0;
       EXPECT_GT(kept->rows(), static_cast<uint64_t>(test.matrix->options().rows) / 5);
       EXPECT_EQ(kept->packed_rows(), kept->rows());
       if (epoch != 0) {
@@ -155,7 +184,9 @@ TEST(KeptEpochs, KeepAPartOfWhatDoesNotFit) {
   }
   EXPECT_GT(divided, rounds / 3);
   EXPECT_GT(in_part, 2 * divided);
-  std::printf("%lu of %lu cases keep a part\n", divided, rounds);
+  EXPECT_GT(more_units, divided / 2);
+  std::printf("%lu of %lu cases keep a part, %lu mix more units, %lu epochs spill\n", divided,
+              rounds, more_units, spilled);
 }
 
 // More units and batches are ahead with more memory, so a larger budget may leave less for rows.

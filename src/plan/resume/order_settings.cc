@@ -44,7 +44,10 @@ OrderSettings OrderSettings::of(const LoaderOptions& options) {
   order.global_shuffle = std::holds_alternative<GlobalShuffle>(options.order);
   // JSON readers may have no more than 63 bits, and "no limit" may be written as all 64.
   constexpr uint64_t kMostBudget = INT64_MAX;
-  order.memory_budget = order.global_shuffle ? 0 : std::min(options.memory_budget, kMostBudget);
+  if (!order.global_shuffle) {
+    order.memory_budget = std::min(options.memory_budget, kMostBudget);
+    order.kept_memory = std::min(options.kept_memory, kMostBudget);
+  }
   order.sparse = options.layout == BatchLayout::kCsr;
   order.dtype = options.dtype;
   order.drop_last = options.drop_last;
@@ -66,7 +69,10 @@ LoaderOptions OrderSettings::apply_to(LoaderOptions now) const {
   now.num_workers = num_workers;
   now.batch_size = batch_size;
   now.seed = seed;
-  if (!global_shuffle) now.memory_budget = memory_budget;
+  if (!global_shuffle) {
+    now.memory_budget = memory_budget;
+    now.kept_memory = kept_memory;
+  }
   now.layout = sparse ? BatchLayout::kCsr : BatchLayout::kDense;
   now.dtype = dtype;
   now.drop_last = drop_last;
@@ -88,6 +94,7 @@ LoaderOptions OrderSettings::apply_to(LoaderOptions now) const {
 bool OrderSettings::same_for_ranks(const OrderSettings& other) const {
   OrderSettings alike = *this;
   alike.memory_budget = other.memory_budget;
+  alike.kept_memory = other.kept_memory;
   alike.num_workers = other.num_workers;
   alike.sparse = other.sparse;
   alike.dtype = other.dtype;

@@ -141,6 +141,7 @@ ResumeSegment read_segment(const json& value) {
   order.chunk_size = fields.number_or<uint32_t>(0, "chunk_size", 0, kMostBatchSize);
   order.chunks_per_block = fields.number_or<uint32_t>(0, "chunks_per_block", 0, kMostBatchSize);
   order.global_shuffle = fields.flag_or(false, "global_shuffle");
+  order.kept_memory = fields.number_or<uint64_t>(0, "kept_memory", 0, kAny >> 1);
   plan::check_order(order);
   segment.active_workers =
       fields.number_or<uint32_t>(order.num_workers, "lanes", 1, order.num_workers);
@@ -151,24 +152,26 @@ ResumeSegment read_segment(const json& value) {
 
 ordered_json write_segment(const ResumeSegment& segment) {
   const OrderSettings& order = segment.order;
-  return {{"world_size", order.world_size},
-          {"num_workers", order.num_workers},
-          {"batch_size", order.batch_size},
-          {"shuffle", order.shuffle},
-          {"seed", order.seed},
-          {"memory_budget", order.memory_budget},
-          {"sparse", order.sparse},
-          {"dtype", name_of(order.dtype)},
-          {"drop_last", order.drop_last},
-          {"min_batch", order.min_batch},
-          {"uneven", name_of_uneven(order.uneven)},
-          {"sampling", order.sampling},
-          {"chunk_size", order.chunk_size},
-          {"chunks_per_block", order.chunks_per_block},
-          {"global_shuffle", order.global_shuffle},
-          {"plan", segment.plan},
-          {"lanes", segment.active_workers},
-          {"batches", segment.batches}};
+  ordered_json written = {{"world_size", order.world_size},
+                          {"num_workers", order.num_workers},
+                          {"batch_size", order.batch_size},
+                          {"shuffle", order.shuffle},
+                          {"seed", order.seed},
+                          {"memory_budget", order.memory_budget},
+                          {"sparse", order.sparse},
+                          {"dtype", name_of(order.dtype)},
+                          {"drop_last", order.drop_last},
+                          {"min_batch", order.min_batch},
+                          {"uneven", name_of_uneven(order.uneven)},
+                          {"sampling", order.sampling},
+                          {"chunk_size", order.chunk_size},
+                          {"chunks_per_block", order.chunks_per_block},
+                          {"global_shuffle", order.global_shuffle},
+                          {"plan", segment.plan},
+                          {"lanes", segment.active_workers},
+                          {"batches", segment.batches}};
+  if (order.kept_memory != 0) written["kept_memory"] = order.kept_memory;
+  return written;
 }
 
 SelectionFingerprint read_selection(const json& value) {

@@ -39,13 +39,14 @@ ResumeState random_state(std::mt19937_64& random) {
     order.drop_last = random() % 2 == 0;
     order.uneven = static_cast<UnevenRows>(random() % 3);
     order.sampling = random();
+    if (random() % 2 == 0) order.kept_memory = random() / 4;
     switch (random() % 4) {
       case 0:
         order.shuffle = false;
         break;
       case 1:
         order.global_shuffle = true;
-        order.memory_budget = 0;
+        order.memory_budget = order.kept_memory = 0;
         break;
       case 2:
         order.chunk_size = 1 + static_cast<uint32_t>(random() % 1000);
@@ -277,6 +278,7 @@ TEST(OrderSettings, OptionsThatTheyMakeHaveThem) {
       ASSERT_EQ(OrderSettings::of(order.apply_to({})), order);
       OrderSettings own = order;
       own.memory_budget = order.global_shuffle ? 0 : 5;
+      own.kept_memory = order.global_shuffle ? 0 : 7;
       own.num_workers += 1;
       own.sparse = !own.sparse;
       own.dtype = DataType::kInt8;
