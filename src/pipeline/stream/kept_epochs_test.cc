@@ -142,7 +142,7 @@ TEST(KeptEpochs, KeepRowsBitPackedThatDoNotFitAsTheyAre) {
 
 TEST(KeptEpochs, KeepAPartOfWhatDoesNotFit) {
   const uint64_t rounds = test_rounds(30);
-  uint64_t divided = 0, in_part = 0, more_units = 0, spilled = 0;
+  uint64_t divided = 0, in_part = 0, more_units = 0, spilled = 0, spilled_without = 0;
   for (uint64_t seed = 0; seed < rounds; ++seed) {
     const TestSeed own(seed);
     std::mt19937_64 random(own);
@@ -167,9 +167,12 @@ TEST(KeptEpochs, KeepAPartOfWhatDoesNotFit) {
       SCOPED_TRACE(::testing::Message() << "epoch " << epoch);
       test.options.epoch = options.epoch = epoch;
       LoaderStats stats;
-      const auto alone = read_epoch(test.matrix, test.options);
+      LoaderStats without;
+      const auto alone = read_epoch(test.matrix, test.options, &without);
       EXPECT_EQ(read_epoch(test.matrix, options, &stats), alone);
       expect_resumes(test.matrix, options, alone, random);
+      spilled_without += without.spilled_bytes != 0 ? 1 : 0;
+      EXPECT_LE(without.peak_buffered_bytes, options.memory_budget + options.kept_memory);
       EXPECT_LE(kept->bytes(), options.kept_memory);
       EXPECT_LE(stats.peak_buffered_bytes, options.memory_budget + options.kept_memory);
       spilled += stats.spilled_bytes != 0 ? 1 : 0;
@@ -185,8 +188,12 @@ TEST(KeptEpochs, KeepAPartOfWhatDoesNotFit) {
   EXPECT_GT(divided, rounds / 3);
   EXPECT_GT(in_part, 2 * divided);
   EXPECT_GT(more_units, divided / 2);
-  std::printf("%lu of %lu cases keep a part, %lu mix more units, %lu epochs spill\n", divided,
-              rounds, more_units, spilled);
+  // Random counts pack worse than is expected, so some rows may have to.
+  EXPECT_LT(spilled + spilled_without, divided);
+  std::printf(
+      "%lu of %lu cases keep a part, %lu mix more units; %lu epochs spill, %lu if nothing is "
+      "kept\n",
+      divided, rounds, more_units, spilled, spilled_without);
 }
 
 // More units and batches are ahead with more memory, so a larger budget may leave less for rows.
