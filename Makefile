@@ -48,7 +48,7 @@ endif
 export CCACHE_NOHASHDIR := 1
 export CCACHE_BASEDIR := $(CURDIR)
 
-.PHONY: help demo demo-scvi docs test test-all test-long check bench bench-picture bench-tiledbsoma fuzz sanitize \
+.PHONY: help demo demo-scvi docs look test test-all test-long check bench bench-picture bench-tiledbsoma fuzz sanitize \
         system install test-cpp test-asan test-tsan test-scalar test-fuzz test-install test-python test-newest \
         test-oldest test-peers test-ray test-peer-suites wheels test-wheel format stubs clean
 
@@ -68,6 +68,13 @@ docs: install $(VENV)/.docs-ready
 	$(BIN)/python -m sphinx -n -W --keep-going -c docs -d build/docs/doctrees . build/docs/html
 	$(BIN)/python tools/check_site.py build/docs/html
 	@echo "the site: build/docs/html/index.html"
+
+# Each page in headless Chromium, wide and narrow, light and dark. The pictures are for you to look at.
+look: docs
+	[ "$$(id -u)" -ne 0 ] || tools/install_system_packages.sh "command:chromium chromium" \
+	  "command:chromedriver chromium-driver"
+	$(BIN)/python -m pip --disable-pip-version-check install --quiet selenium
+	$(BIN)/python tools/look_at_site.py build/docs/html build/docs/pictures
 
 $(VENV)/.docs-ready: pyproject.toml | $(VENV)/.ready
 	$(BIN)/python -c "import tomllib; project = tomllib.load(open('pyproject.toml', 'rb'))['project']; \

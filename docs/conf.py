@@ -83,6 +83,7 @@ html_theme = "sphinx_book_theme"
 html_title = "Penstock"
 html_static_path = ["_static"]
 html_css_files = ["penstock.css"]
+html_favicon = "_static/favicon.svg"
 html_extra_path = ["_root"]
 html_show_sourcelink = False
 html_copy_source = False
