@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 from check_site import html_files, public_names
 from selenium import webdriver
@@ -71,7 +72,7 @@ def serve(site: Path) -> str:
     return f"http://127.0.0.1:{server.server_port}"
 
 
-def start_browser() -> webdriver.Chrome:
+def start_browser() -> Any:
     """Return a headless Chromium that reaches this machine alone."""
     options = webdriver.ChromeOptions()
     for argument in (
@@ -86,14 +87,14 @@ def start_browser() -> webdriver.Chrome:
     return webdriver.Chrome(options)
 
 
-def set_view(browser: webdriver.Chrome, width: int, colors: str) -> None:
+def set_view(browser: Any, width: int, colors: str) -> None:
     size = {"width": width, "height": HEIGHT, "deviceScaleFactor": 1, "mobile": False}
     browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
     feature = {"name": "prefers-color-scheme", "value": colors}
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [feature]})
 
 
-def faults_of(browser: webdriver.Chrome, address: str, picture: Path) -> Iterator[str]:
+def faults_of(browser: Any, address: str, picture: Path) -> Iterator[str]:
     browser.get(address)
     time.sleep(0.1)
     picture.parent.mkdir(parents=True, exist_ok=True)
@@ -105,7 +106,7 @@ def faults_of(browser: webdriver.Chrome, address: str, picture: Path) -> Iterato
             yield f"the browser says: {entry['message']}"
 
 
-def found_by_search(browser: webdriver.Chrome, address: str, name: str) -> bool:
+def found_by_search(browser: Any, address: str, name: str) -> bool:
     """Whether a result of the search leads to the reference of a public name."""
     browser.get(f"{address}/search.html?q={name.rsplit('.', 1)[-1]}")
     for _ in range(50):
@@ -123,10 +124,10 @@ def main(site: Path, pictures: Path) -> int:
     for view, width, colors in VIEWS:
         set_view(browser, width, colors)
         for page in pages:
-            name = page.relative_to(site)
-            picture = pictures / f"{view}-{colors}" / name.with_suffix(".png")
-            for fault in faults_of(browser, f"{address}/{name}", picture):
-                print(f"{name}, {view}, {colors}: {fault}", flush=True)
+            place = page.relative_to(site)
+            picture = pictures / f"{view}-{colors}" / place.with_suffix(".png")
+            for fault in faults_of(browser, f"{address}/{place}", picture):
+                print(f"{place}, {view}, {colors}: {fault}", flush=True)
                 faults += 1
     names = list(public_names())
     for name in names:
