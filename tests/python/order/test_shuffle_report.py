@@ -71,6 +71,8 @@ def test_it_tells_the_entropy_of_the_batches(stored: Path, arguments: Any) -> No
     if "obs_query" not in arguments and "weights" not in arguments:
         assert report.read_amplification == pytest.approx(stats.read_amplification, rel=0.05)
     assert report.share == pytest.approx(np.mean(seen) / report.uniform_entropy)
+    first = np.mean(seen[: max(1, len(seen) // 20)])
+    assert report.first_twentieth_share == pytest.approx(first / report.uniform_entropy)
 
 
 def test_all_in_memory_is_as_good_as_uniform(stored: Path) -> None:
