@@ -238,7 +238,7 @@ test-ray: install
 	[ -d build/ray ] || $(BIN)/python -m pip --disable-pip-version-check install --quiet --no-deps --target build/ray ray
 	PYTHONPATH=$(CURDIR)/build/ray $(PYTEST) tests/python/executors/test_ray.py tests/python/ranks/test_ray_job.py
 
-# The peers' own tests over penstock.compat (docs/compat.md), from your checkouts: PEER_TESTS_OF="A/tests B/tests".
+# The peers' own tests over penstock.compat (docs/guides/compat.md), from your checkouts: PEER_TESTS_OF="A/tests B/tests".
 test-peer-suites: install
 	@[ -n "$(PEER_TESTS_OF)" ] || echo "the peers' own suites are left out: PEER_TESTS_OF names no checkout"
 	for tests in $(PEER_TESTS_OF); do $(BIN)/python tools/peer_tests.py "$$tests"; done

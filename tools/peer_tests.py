@@ -5,8 +5,8 @@
 TESTS is the folder `tests` of a checkout: of TileDB-SOMA-ML (v0.1.0), or of
 cellxgene-census/api/python/cellxgene_census before change 1392, which removed the loaders. It is
 copied, with names of modules changed, to a folder that is deleted afterwards. Prints how many cases
-of each test pass, and why the others fail; docs/compat.md lists these. Ends with 1 if fewer cases
-pass than docs/compat.md says. With --original the tests run over the loader that they were written
+of each test pass, and why the others fail; docs/guides/compat.md lists these. Ends with 1 if fewer cases
+pass than docs/guides/compat.md says. With --original the tests run over the loader that they were written
 for, if it is installed.
 
 Needs pytest and tiledbsoma, with which the tests write their cells.
@@ -37,7 +37,7 @@ class Peer:
     renames : tuple of (str, str)
         Texts to replace, in this order.
     passes : int
-        Cases that pass over `penstock.compat`, as docs/compat.md says.
+        Cases that pass over `penstock.compat`, as docs/guides/compat.md says.
     options : tuple of str
         Options of pytest.
     """
@@ -147,7 +147,7 @@ def main() -> None:
     every = [fault for faults in cases.values() for fault in faults]
     print(f"{every.count(None)} of {len(every)} cases pass")
     if not original and len(arguments) == 1 and every.count(None) < peer.passes:
-        sys.exit(f"{peer.passes} passed when docs/compat.md was written")
+        sys.exit(f"{peer.passes} passed when docs/guides/compat.md was written")
 
 
 if __name__ == "__main__":

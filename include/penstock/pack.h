@@ -48,7 +48,7 @@ struct PackProgress {
 };
 
 /// Copies an experiment into a pack, Penstock's own store, whose rows can be read one by one
-/// (docs/pack-format.md). Experiment::open opens a pack like any experiment.
+/// (docs/reference/pack-format.md). Experiment::open opens a pack like any experiment.
 ///
 ///   Packer packer(experiment, "atlas.pack");
 ///   while (packer.advance(0.1)) show(packer.progress());

@@ -109,7 +109,7 @@ TEST(ShuffleQuality, BatchesAreNearlyAsMixedAsAUniformShuffle) {
 }
 
 // Workers have stretches of units and a part of the memory each, so that their batches are of fewer
-// places: docs/processes.md has the figures.
+// places: docs/guides/processes.md has the figures.
 TEST(ShuffleQuality, WorkersMixWhatTheyHave) {
   std::mt19937_64 rng(2);
   struct Case {

@@ -36,7 +36,7 @@ build_bzip2() {
   cp "$1/bzlib.h" "$prefix/include/"
 }
 build_croaring() { with_cmake "$1" -DROARING_BUILD_STATIC=ON -DENABLE_ROARING_TESTS=OFF -DROARING_DISABLE_NATIVE=ON; }
-# HTTP and TLS alone. No path of certificates is compiled in: the engine looks for them when it runs (docs/remote.md).
+# HTTP and TLS alone. No path of certificates is compiled in: the engine looks for them when it runs (docs/how-to/remote.md).
 build_curl() {
   with_cmake "$1" -DBUILD_CURL_EXE=OFF -DBUILD_STATIC_LIBS=ON -DBUILD_TESTING=OFF -DBUILD_EXAMPLES=OFF \
     -DBUILD_LIBCURL_DOCS=OFF -DBUILD_MISC_DOCS=OFF -DENABLE_CURL_MANUAL=OFF -DHTTP_ONLY=ON \

@@ -1,6 +1,6 @@
 """The APIs of other loaders on top of Penstock: `penstock.compat.census` and `.tiledbsoma_ml`.
 
-Code written for those loaders runs after a change of its import. docs/compat.md lists differences.
+Code written for those loaders runs after a change of its import. docs/guides/compat.md lists differences.
 """
 
 from importlib import import_module as _import_module

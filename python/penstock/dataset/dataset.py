@@ -77,7 +77,7 @@ class Dataset:
         and obs has a bool column ``missing_<name>`` for each, True for cells without a stored value
         in its selected genes. A dict gives a measurement its own ``layer``, ``var_query``,
         ``var_names``, ``transforms``, ``sparse`` and ``dtype``, and ``measurement`` if its name is
-        another. docs/measurements.md has more.
+        another. docs/guides/measurements.md has more.
     layer : str, optional
         Name of the X layer. By default "raw" of a SOMA experiment, "X" of an AnnData, or the only
         layer of the measurement. "raw" of an AnnData is its ``raw``.
@@ -144,7 +144,7 @@ class Dataset:
         Seed of the shuffle. All ranks need the same.
     weights : str or array of float, optional
         Draw cells at random, in proportion to their weights: a column of obs, or a number for each
-        selected cell, in the order of `obs`. docs/sampling.md has more.
+        selected cell, in the order of `obs`. docs/guides/sampling.md has more.
     balance : str or Balance, optional
         Draw cells so that the values of a column of obs come equally often, or with the frequencies
         of a `Balance`.
@@ -185,7 +185,7 @@ class Dataset:
         Threads that read and decode. As many as cores by default.
     cache_dir : str or path, optional
         A folder on a local disk, outside of the source. Cells that are read are kept there with all
-        their genes, for later epochs, other ranks and later runs, which may share it: docs/pack.md.
+        their genes, for later epochs, other ranks and later runs, which may share it: docs/guides/pack.md.
     cache_bytes : int or str, optional
         Limit of everything in `cache_dir`, in bytes or as text. The least recently used cells are
         evicted first. A limit below one fetch unit causes a warning. By default a twentieth of the
@@ -693,7 +693,7 @@ class Dataset:
             proportion, to within one cell. Sizes stay exact. Cells without a value form a stratum.
         group : str or sequence of str, optional
             Column of obs, or several to combine. Cells of one value are all in one part, and sizes
-            are as near as whole groups allow (docs/splits.md). Cells without a value form a group.
+            are as near as whole groups allow (docs/guides/splits.md). Cells without a value form a group.
 
         Returns
         -------

@@ -1,4 +1,4 @@
-"""Encoders turn obs columns into numbers for a model; docs/encoders.md."""
+"""Encoders turn obs columns into numbers for a model; docs/guides/encoders.md."""
 
 from .batch import BatchEncoder
 from .encoder import Encoder, checked_encoders

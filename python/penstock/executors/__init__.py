@@ -1,4 +1,4 @@
-"""Jobs in parts, on any executor of `concurrent.futures`; docs/executors.md.
+"""Jobs in parts, on any executor of `concurrent.futures`; docs/how-to/executors.md.
 
 from concurrent.futures import ProcessPoolExecutor
 

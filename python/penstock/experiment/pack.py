@@ -82,7 +82,7 @@ def pack(
         For layers stored by genes also ``passes`` (a dict from layer to number), ``pass_number``
         and ``pass_share`` (done of the current pass). With `executor` called after each part.
     executor : concurrent.futures.Executor, optional
-        Packs the files of X in parts (docs/executors.md). Its workers must reach `source`, and
+        Packs the files of X in parts (docs/how-to/executors.md). Its workers must reach `source`, and
         `destination` under the same path or address. The pack is the same, byte for byte, as without.
     parts : int, optional
         Number of parts for `executor`. By default each file of X is a part. For layers stored by

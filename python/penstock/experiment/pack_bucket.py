@@ -29,7 +29,7 @@ from .pack_parts import PartsProgress, counted_parts, run_parts
 
 _CONTENTS, _MARKER = "pack.json", "pack.partial"
 
-# Of docs/pack-format.md: the header of a row file, and where its index is.
+# Of docs/reference/pack-format.md: the header of a row file, and where its index is.
 _HEADER_BYTES, _INDEX_PLACE = 112, 88
 _READ_BYTES = 4 << 20
 _MAGIC = b"psrowf\x01\n"

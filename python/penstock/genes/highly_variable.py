@@ -70,7 +70,7 @@ def highly_variable_genes(
     n_bins : int, default 20
         Bins of the mean for "seurat".
     executor : concurrent.futures.Executor, optional
-        Reads the cells in parts of 262,144 (docs/executors.md). The result has the same bits.
+        Reads the cells in parts of 262,144 (docs/how-to/executors.md). The result has the same bits.
 
     Returns
     -------

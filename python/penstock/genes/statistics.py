@@ -78,7 +78,7 @@ def gene_statistics(
         Column of obs. Statistics are computed for each of its values; cells without a value are
         left out. Takes 32 bytes for each gene and value (80 if X does not hold integers).
     executor : concurrent.futures.Executor, optional
-        Reads the cells in parts of 262,144 (docs/executors.md). The result has the same bits.
+        Reads the cells in parts of 262,144 (docs/how-to/executors.md). The result has the same bits.
 
     Returns
     -------

@@ -43,7 +43,7 @@ def map_batches(
         Destination, as for `penstock.scvi.latent`: an array, a ``.npy`` or a ``.zarr``, also in a
         bucket.
     executor : concurrent.futures.Executor, optional
-        Where parts of the cells are mapped; docs/executors.md. The function and what it holds is sent
+        Where parts of the cells are mapped; docs/how-to/executors.md. The function and what it holds is sent
         by cloudpickle. Each worker opens the cells by their path. By default this process maps all.
 
     Returns

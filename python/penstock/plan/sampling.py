@@ -1,4 +1,4 @@
-"""Sampling: epochs of cells that are drawn at random; docs/sampling.md."""
+"""Sampling: epochs of cells that are drawn at random; docs/guides/sampling.md."""
 
 from __future__ import annotations
 

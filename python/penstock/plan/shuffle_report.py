@@ -1,4 +1,4 @@
-"""Report how well the shuffle mixes, computed from the plan; docs/shuffle.md."""
+"""Report how well the shuffle mixes, computed from the plan; docs/concepts/shuffle.md."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Models of scvi-tools trained from stored cells, on one process or many; docs/training.md."""
+"""Models of scvi-tools trained from stored cells, on one process or many; docs/how-to/training.md."""
 
 from typing import Any as _Any
 

@@ -1,7 +1,7 @@
 """Transforms of X in a Dataset: `Dataset(..., transforms=[...])`.
 
 The engine applies these steps on its own threads while it makes batches. Python callables come
-after them. docs/transforms.md has examples.
+after them. docs/guides/transforms.md has examples.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@
 #include "io/descriptor_cache.h"
 #include "io/store.h"
 
-// A row file (docs/pack-format.md): records of the rows in one range of ids, and an index to find
+// A row file (docs/reference/pack-format.md): records of the rows in one range of ids, and an index to find
 // each record. A file is complete or absent, because it is written under another name and renamed.
 // Packs and caches consist of row files.
 //

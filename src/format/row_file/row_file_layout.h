@@ -6,7 +6,7 @@
 
 #include "format/row_file/row_file.h"
 
-// The bytes of a row file that its reader and its writer agree on (docs/pack-format.md).
+// The bytes of a row file that its reader and its writer agree on (docs/reference/pack-format.md).
 
 namespace penstock::format::pack {
 

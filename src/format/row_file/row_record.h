@@ -13,7 +13,7 @@
 #include "format/row_file/block_writer.h"
 #include "kernel/packed_row.h"
 
-// A row as it is stored: about 1.2 bytes a non-zero of real counts. docs/pack-format.md has the
+// A row as it is stored: about 1.2 bytes a non-zero of real counts. docs/reference/pack-format.md has the
 // layout; in short,
 //
 //   checksum | form, nnz, … | gaps between columns | values

@@ -1,4 +1,4 @@
-"""docs/benchmarks.md documents the options of each command."""
+"""docs/reference/benchmarks.md documents the options of each command."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import argparse
 from conftest import ROOT
 from penstock.cli import build_parser
 
-PAGE = ROOT / "docs" / "benchmarks.md"
+PAGE = ROOT / "docs" / "reference" / "benchmarks.md"
 SIDES = {"compare", "shuffle", "slicing", "remote"}
 MEASURING = {"data-loader", "read-chunks", "scale", "tune", *SIDES}
 

@@ -1,4 +1,4 @@
-"""What docs/executors.md says that a worker needs: measured in one of Dask, which kills one that takes too much."""
+"""What docs/how-to/executors.md says that a worker needs: measured in one of Dask, which kills one that takes too much."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def packing(ds: ps.Dataset, cells: Path, folder: Path, executor: Any) -> None:
     )  # fmt: skip
 
 
-#: Jobs, and what docs/executors.md gives a worker besides.
+#: Jobs, and what docs/how-to/executors.md gives a worker besides.
 JOBS: dict[Callable[..., None], int] = {
     statistics: 0,
     groups: 80 * GROUPS * GENES,

@@ -1,4 +1,4 @@
-"""The job of docs/ray.md, where Ray is installed: a worker is killed, and no cell is lost or comes twice."""
+"""The job of docs/how-to/ray.md, where Ray is installed: a worker is killed, and no cell is lost or comes twice."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ pytest.importorskip(
     "ray.train.torch", reason="Ray is no dependency: this runs where it is installed"
 )
 
-DOCS = Path(__file__).parents[3] / "docs"
+DOCS = Path(__file__).parents[3] / "docs" / "how-to"
 #: Notes the cells of a step, and takes time, so that a worker can be killed in between.
 NOTE = """
             with open(f"{config['notes']}/{epoch}-{ray.train.get_context().get_world_rank()}", "a") as file:

@@ -1,4 +1,4 @@
-"""The script of docs/restarts.md under torchrun: a rank is killed, and no cell is lost or comes twice."""
+"""The script of docs/how-to/restarts.md under torchrun: a rank is killed, and no cell is lost or comes twice."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from torchrun import finish, kill_all
 
-DOCS = Path(__file__).parents[3] / "docs"
+DOCS = Path(__file__).parents[3] / "docs" / "how-to"
 #: Notes the cells of a step, and takes time, so that a rank can be killed in between.
 NOTE = """
         with open(f"cells-{epoch}-{rank}.jsonl", "a") as file:

@@ -1,4 +1,4 @@
-"""The batch scripts of docs/slurm.md, as they stand, on a real Slurm of two nodes."""
+"""The batch scripts of docs/how-to/slurm.md, as they stand, on a real Slurm of two nodes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from slurm import dask_workers, missing_programs, two_nodes
 missing = missing_programs()
 pytestmark = pytest.mark.skipif(bool(missing), reason=f"not there: {', '.join(missing)}")
 
-DOCS = Path(__file__).parents[3] / "docs"
+DOCS = Path(__file__).parents[3] / "docs" / "how-to"
 ENDED = {"COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY"}
 
 
@@ -90,7 +90,7 @@ def test_scvi(cluster: dict[str, str], tmp_path: Path) -> None:
 
 
 def test_a_pack_by_a_job_array(cluster: dict[str, str], tmp_path: Path) -> None:
-    """The script of docs/executors.md, as it stands; the plain command then has nothing left to pack."""
+    """The script of docs/how-to/executors.md, as it stands; the plain command then has nothing left to pack."""
     source = write_small_tiles(tmp_path / "cells.soma", 2_000, 200, per_cell=40)
     given = ["--rows-per-file", "100"]
     (script,) = blocks("executors.md", "bash")
@@ -142,7 +142,7 @@ def test_each_node_has_its_share(cluster: dict[str, str], tmp_path: Path) -> Non
 
 
 def test_a_task_that_is_killed_ends_the_job(cluster: dict[str, str]) -> None:
-    """By the option of srun that docs/slurm.md has: the other task does not wait for the dead one."""
+    """By the option of srun that docs/how-to/slurm.md has: the other task does not wait for the dead one."""
     assert all("srun --kill-on-bad-exit=1" in script for script in blocks("slurm.md", "bash"))
     done = subprocess.run(
         ["srun", "-N2", "-n2", "--kill-on-bad-exit=1", "bash", "-c", '[ "$SLURM_PROCID" = 1 ] && kill -9 $$; sleep 300'],

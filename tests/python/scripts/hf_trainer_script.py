@@ -25,7 +25,7 @@ class Model(torch.nn.Module):
 
 
 class Trainer(transformers.Trainer):
-    """The one of docs/processes.md, which also notes the cells."""
+    """The one of docs/guides/processes.md, which also notes the cells."""
 
     def __init__(self, *arguments, **more) -> None:
         super().__init__(*arguments, **more)

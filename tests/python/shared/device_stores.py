@@ -19,7 +19,7 @@ copier = pytest.importorskip("penstock.batches.device.copier")
 
 HAS_CUDA = torch.cuda.is_available()
 needs_cuda = pytest.mark.skipif(not HAS_CUDA, reason="torch finds no CUDA GPU")
-# PyTorch's simulated accelerator, where it was built (docs/gpu-path.md).
+# PyTorch's simulated accelerator, where it was built (docs/concepts/gpu-path.md).
 HAS_OPENREG = importlib.util.find_spec("torch_openreg") is not None and not HAS_CUDA
 if HAS_OPENREG:
     import torch_openreg  # noqa: F401
@@ -29,7 +29,7 @@ if HAS_OPENREG:
         "aten::record_stream", "PrivateUse1"
     )
 needs_openreg = pytest.mark.skipif(
-    not HAS_OPENREG, reason="torch_openreg is not installed, or not as docs/gpu-path.md says"
+    not HAS_OPENREG, reason="torch_openreg is not installed, or not as docs/concepts/gpu-path.md says"
 )
 DEVICES = [
     "cpu",

@@ -19,7 +19,7 @@ def added_up_as_before(data: anndata.AnnData, by: str, func: list[str]) -> annda
     """What scanpy 1.12 calls `aggregate` for, by the function that it has for one batch, as in 1.11.
 
     `aggregate` rounds otherwise, and the ranks of genes with equal normalised variances depend on the
-    last bits (docs/genes.md). Everything else is scanpy's own.
+    last bits (docs/guides/genes.md). Everything else is scanpy's own.
     """
     assert func == ["mean", "var"]
     groups = data.obs[by].cat.categories

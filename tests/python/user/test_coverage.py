@@ -1,4 +1,4 @@
-"""docs/coverage.md names tests and pages that exist."""
+"""docs/reference/coverage.md names tests and pages that exist."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import re
 import pytest
 from conftest import ROOT
 
-PAGE = ROOT / "docs" / "coverage.md"
+PAGE = ROOT / "docs" / "reference" / "coverage.md"
 ROWS = [
     [cell.strip() for cell in line.strip("|").split(" | ")]
     for line in PAGE.read_text().splitlines()

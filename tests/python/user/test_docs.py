@@ -28,10 +28,16 @@ DOCS = ROOT / "docs"
 # compat.md is run by test_compat_census.py, many-gpus.md on two processes below, restarts.md and ray.md by
 # test_restarts.py and test_ray_job.py.
 ELSEWHERE = {"compat.md", "many-gpus.md", "ray.md", "restarts.md"}
+#: Pages by name; `api`, `design` and `tutorials` have none that run here.
+PATHS = {
+    page.name: page
+    for folder in ("", "how-to", "guides", "concepts", "reference")
+    for page in (DOCS / folder).glob("*.md")
+}
 PAGES = sorted(
-    page.name
-    for page in DOCS.glob("*.md")
-    if "```python" in page.read_text() and page.name not in ELSEWHERE
+    name
+    for name, page in PATHS.items()
+    if "```python" in page.read_text() and name not in ELSEWHERE
 )
 NEEDS = {
     "anndata.md": "mudata",
@@ -50,7 +56,7 @@ def examples(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Oracle]:
 
 
 def blocks_of(page: str, language: str = "python") -> list[str]:
-    return re.findall(rf"```{language}\n(.*?)```", (DOCS / page).read_text(), re.DOTALL)
+    return re.findall(rf"```{language}\n(.*?)```", PATHS[page].read_text(), re.DOTALL)
 
 
 @pytest.mark.parametrize("page", PAGES)

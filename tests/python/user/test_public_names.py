@@ -37,7 +37,7 @@ def test_errors_and_warnings_are_public_and_documented() -> None:
         return [each for sub in kind.__subclasses__() for each in (sub, *below(sub))]
 
     pscvi = pytest.importorskip("penstock.scvi")
-    page = (ROOT / "docs" / "errors.md").read_text()
+    page = (ROOT / "docs" / "reference" / "errors.md").read_text()
     of_compat = "penstock.compat."  # what other loaders raise
     classes = [ps.PenstockError, *below(ps.PenstockError), *below(Warning)]
     ours = [

@@ -28,7 +28,7 @@ def add_arguments(commands: Any) -> None:
         commands, "bench", metavar="COMMAND",
         help="measure loaders side by side, on any experiment",
         description="Speed, memory and shuffle of loaders, Penstock and others, each measurement in "
-        "a process of its own; docs/benchmarks.md. Needs penstock's extra [bench].",
+        "a process of its own; docs/reference/benchmarks.md. Needs penstock's extra [bench].",
         examples=("penstock bench tune cells.soma --label cell_type",
                   "penstock bench compare cells.soma --report report"),
     )  # fmt: skip

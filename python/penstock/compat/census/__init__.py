@@ -2,7 +2,7 @@
 
     import penstock.compat.census as census_ml
 
-Signatures, defaults and batch types are the Census's; docs/compat.md lists differences.
+Signatures, defaults and batch types are the Census's; docs/guides/compat.md lists differences.
 """
 
 from importlib import import_module as _import_module

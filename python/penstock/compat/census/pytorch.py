@@ -106,7 +106,7 @@ class ExperimentDataPipe(BlockEpochs, IterableDataset[ObsAndXDatum]):
     return_sparse_X : bool, default False
     soma_chunk_size, shuffle_chunk_count : int, optional, default 64 and 2000
         Their product is the least number of cells that are mixed at a time. It sets the memory
-        budget (docs/compat.md).
+        budget (docs/guides/compat.md).
     use_eager_fetch : bool, default True
         Without effect: data are always fetched while batches are used.
     encoders : list of Encoder, optional

@@ -2,7 +2,7 @@
 
     from penstock.compat.tiledbsoma_ml import ExperimentDataset, experiment_dataloader
 
-Signatures, defaults and batch types are tiledbsoma_ml's; docs/compat.md lists differences.
+Signatures, defaults and batch types are tiledbsoma_ml's; docs/guides/compat.md lists differences.
 """
 
 from typing import TYPE_CHECKING, Any

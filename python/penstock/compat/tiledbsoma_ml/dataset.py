@@ -47,7 +47,7 @@ class ExperimentDataset(BlockEpochs, IterableDataset[Any]):
     batch_size : int, default 1
         Cells in a batch.
     io_batch_size : int, default 65,536
-        Least number of cells that are mixed at a time; sets the memory budget (docs/compat.md).
+        Least number of cells that are mixed at a time; sets the memory budget (docs/guides/compat.md).
     shuffle : bool, default True
         Whether to shuffle cells; if False, they come in ascending joinid order.
     shuffle_chunk_size : int, default 64

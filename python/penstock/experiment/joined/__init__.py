@@ -1,4 +1,4 @@
-"""Several experiments joined into one; docs/several-experiments.md."""
+"""Several experiments joined into one; docs/guides/several-experiments.md."""
 
 from .experiment import JoinedExperiment
 from .join import join

@@ -1,4 +1,4 @@
-"""Split a selection into random parts; docs/splits.md."""
+"""Split a selection into random parts; docs/guides/splits.md."""
 
 from __future__ import annotations
 

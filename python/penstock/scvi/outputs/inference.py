@@ -52,13 +52,13 @@ def latent(
     out : None, "memory" or path
         Destination: an array, a memory-mapped file (``.npy``, with ``.joinids.npy`` beside it) or a
         zarr group (``.zarr``, with arrays ``values`` and ``joinids``), also in a bucket
-        (``s3://bucket/latent.zarr``, docs/training.md). Rows of an earlier inference are replaced;
+        (``s3://bucket/latent.zarr``, docs/how-to/training.md). Rows of an earlier inference are replaced;
         any other file of that name is an error.
     dataset : dict, optional
         Arguments of `Dataset` when `data` is a path.
     executor : concurrent.futures.Executor, optional
         Where parts of the cells are inferred, in place of `devices`: a process pool, a Client of
-        Dask, `penstock.executors.RayExecutor`, … (docs/executors.md). Each worker
+        Dask, `penstock.executors.RayExecutor`, … (docs/how-to/executors.md). Each worker
         opens `data` by its path. This process writes the rows, of which it holds some 512 MiB.
 
     Returns

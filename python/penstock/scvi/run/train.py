@@ -115,7 +115,7 @@ def train(
     Each rank uses the data module's batch size: with N ranks, a step trains on N times as many
     cells, and an epoch has a N-th of the steps. The learning rate does not change. Divide the batch
     size by N to train as on one rank, or multiply ``plan_kwargs["lr"]`` by sqrt(N) (Adam) to N. See
-    docs/training.md.
+    docs/how-to/training.md.
     """
     if data is None:
         data = trainer.pop("datamodule", None)
