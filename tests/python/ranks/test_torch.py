@@ -256,7 +256,10 @@ def test_a_budget_too_small_for_workers_names_what_they_need_together(
         return ps.dataloader(ds, num_workers=num_workers)
 
     with pytest.raises(ps.ResourceExhausted) as error:
-        next(iter(loader(100_000)))
+        loader(10_000)
+    alone = int(re.search(r"needed at least (\d+) bytes", str(error.value))[1])
+    with pytest.raises(ps.ResourceExhausted) as error:
+        next(iter(loader(alone)))
     text = str(error.value)
     given, least = map(
         int,
@@ -266,7 +269,7 @@ def test_a_budget_too_small_for_workers_names_what_they_need_together(
             text,
         ).groups(),
     )
-    assert given == 100_000
+    assert given == alone
     with pytest.raises(ps.ResourceExhausted, match=f"needed at least {least} bytes"):
         next(iter(loader(least - 1)))
     assert sum(X.shape[0] for X, _ in loader(least)) == 600
@@ -342,10 +345,12 @@ def test_how_long_the_loop_waited_for_workers(soma_small: Oracle) -> None:
     loader = ps.dataloader(
         ps.Dataset(soma_small.path, batch_size=100), num_workers=1, collate_fn=slow
     )
-    for _ in loader:
+    begun = time.perf_counter()
+    for _ in loader:  # which does nothing but wait
         pass
+    took = time.perf_counter() - begun
     assert loader.stats.workers == 1
-    assert 3 * 0.2 <= loader.stats.loop_wait_seconds <= loader.stats.loop_seconds
+    assert took / 2 < loader.stats.loop_wait_seconds <= loader.stats.loop_seconds <= took
     assert loader.stats.wait_share == loader.stats.loop_wait_seconds / loader.stats.loop_seconds
     assert "the loop waited" in str(loader.stats)
     assert loader.dataset.stats.loop_wait_seconds == 0
