@@ -41,12 +41,14 @@ class ShuffleChoice:
         `choice_of_workers` takes the choice of this DataLoader worker (0: none yet) and returns the
         first choice of any worker.
         """
+        # An epoch that resumes keeps its shuffle, whatever `keep` is now.
+        kept = planner.replace_settings(keep=True)
+        if position.segments and kept.order_depends_on_kept(shard):
+            begun = position.segments[-1].order
+            return planner.replace_settings(shuffle=GLOBAL if begun.global_shuffle else SCATTER)
         if not planner.order_depends_on_kept(shard):
             return planner
-        if position.segments:  # from a state: the epoch keeps its shuffle
-            begun = position.segments[-1].order
-            shuffle = GLOBAL if begun.global_shuffle else SCATTER
-        elif in_worker():
+        if in_worker():
             # The main process of a plain DataLoader does not know that an epoch starts.
             number = choice_of_workers(0)
             if number == 0:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import itertools
 import pickle
 import subprocess
 import sys
@@ -107,9 +108,8 @@ def test_less_memory_keeps_cells_bit_packed(census_like: Oracle) -> None:
     # Just above the least, and all. The order of the fragments, which are written at once, moves both.
     forms = {}
     for kibibytes in (*range(20 << 10, 23 << 10, 256), 2 << 20):
-        ds = dataset(census_like, memory_budget=f"{kibibytes}KiB")
         try:
-            ds.plan()
+            ds = dataset(census_like, memory_budget=f"{kibibytes}KiB")
         except ps.ResourceExhausted:
             continue
         for _ in range(2):
@@ -192,17 +192,23 @@ def test_splits_are_kept_side_by_side(census_like: Oracle, tmp_path: Path, cache
     assert (train.stats.bytes_read, test.stats.bytes_read) == (0, 0)
 
 
-def test_resuming_does_not_need_what_was_kept(census_like: Oracle) -> None:
-    ds = dataset(census_like)
-    epoch(ds, census_like.X)
+@pytest.mark.parametrize(("before", "after"), itertools.product([True, False], repeat=2))
+@pytest.mark.parametrize("number", [0, 1])
+def test_resuming_does_not_need_what_was_kept(
+    census_like: Oracle, before: bool, after: bool, number: int
+) -> None:
+    ds = dataset(census_like, keep=before)
+    for _ in range(number):
+        epoch(ds, census_like.X)
     batches = iter(ds)
     for _ in range(20):
         next(batches)
     state = pickle.loads(pickle.dumps(ds.state_dict()))
     expected = [obs["soma_joinid"] for _, obs in batches]
-    elsewhere = dataset(census_like)
+    elsewhere = dataset(census_like, keep=after)
     elsewhere.load_state_dict(state)
     resumed = [obs["soma_joinid"] for _, obs in elsewhere]
+    assert elsewhere.shuffle == ("global" if before and number else "scatter")
     assert elsewhere.stats.bytes_read > 0
     assert (np.concatenate(resumed) == np.concatenate(expected)).all()
 

@@ -29,7 +29,8 @@ if HAS_OPENREG:
         "aten::record_stream", "PrivateUse1"
     )
 needs_openreg = pytest.mark.skipif(
-    not HAS_OPENREG, reason="torch_openreg is not installed, or not as docs/concepts/gpu-path.md says"
+    not HAS_OPENREG,
+    reason="torch_openreg is not installed, or not as docs/concepts/gpu-path.md says",
 )
 DEVICES = [
     "cpu",
