@@ -13,8 +13,8 @@
 #include "format/pack/checked_store.h"
 #include "io/store.h"
 
-// pack.json: the contents of a pack (docs/reference/pack-format.md). It is written last, so a folder that has
-// one is complete. Plain values.
+// pack.json: the contents of a pack (docs/reference/pack-format.md). It is written last, so a
+// folder that has one is complete. Plain values.
 
 namespace penstock::format::pack {
 

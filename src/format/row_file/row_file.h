@@ -16,9 +16,9 @@
 #include "io/descriptor_cache.h"
 #include "io/store.h"
 
-// A row file (docs/reference/pack-format.md): records of the rows in one range of ids, and an index to find
-// each record. A file is complete or absent, because it is written under another name and renamed.
-// Packs and caches consist of row files.
+// A row file (docs/reference/pack-format.md): records of the rows in one range of ids, and an index
+// to find each record. A file is complete or absent, because it is written under another name and
+// renamed. Packs and caches consist of row files.
 //
 //   RowFileWriter writer(path, facts);             writer.append(row, record); … writer.finish();
 //   const auto file = RowFile::open(store, path);  header and index, checked

@@ -13,8 +13,8 @@
 #include "format/row_file/block_writer.h"
 #include "kernel/packed_row.h"
 
-// A row as it is stored: about 1.2 bytes a non-zero of real counts. docs/reference/pack-format.md has the
-// layout; in short,
+// A row as it is stored: about 1.2 bytes a non-zero of real counts. docs/reference/pack-format.md
+// has the layout; in short,
 //
 //   checksum | form, nnz, … | gaps between columns | values
 //
