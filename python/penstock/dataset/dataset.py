@@ -324,7 +324,6 @@ class Dataset:
             converter(form.format, each.sparse)
         #: Makes the batches; for the modules of this package.
         self.reader = Reader(Cells(planner.with_transforms(transforms), form, checked))
-        self.reader.planner.check_memory()
 
     @property
     def n_obs(self) -> int:
@@ -765,9 +764,7 @@ class Dataset:
         InvalidArgument
             An argument is not valid, or cannot be changed.
         """
-        reader = Reader(changed(self.reader.cells, changes))
-        reader.planner.check_memory()
-        return self.with_reader(reader)
+        return self.with_reader(Reader(changed(self.reader.cells, changes)))
 
     def close(self) -> None:
         """Give back the memory of cells that are kept between epochs.

@@ -18,9 +18,6 @@ from .settings import CHUNKS, GLOBAL, SCATTER, LoaderSettings, check_placed, eng
 from .shard import Shard, in_worker
 from .x_array import XArray, XArrays
 
-#: A smaller `memory_budget`, in bytes, is tried before the first epoch.
-SUSPICIOUS_MEMORY = 64 << 20
-
 
 @dataclass(frozen=True)
 class Planner:
@@ -227,17 +224,6 @@ class Planner:
     def check_some_batch(self, shard: Shard) -> None:
         """Refuse settings that leave every rank without a batch; see `epoch_size`."""
         check_some_batch(self.epoch_cells, self.settings, shard)
-
-    def check_memory(self) -> None:
-        """Plan an epoch if `memory_budget` is suspiciously small, so that a dataset is refused.
-
-        Raises
-        ------
-        ResourceExhausted
-            The memory budget is too small; the message says the least budget that works.
-        """
-        if self.settings.memory_budget < SUSPICIOUS_MEMORY:
-            self.as_of_now(0).loader(self.settings.find_shard(), 0)
 
     def shard_with_cells(self) -> Shard:
         """Return the shard of this process, after a check that epochs have batches.
