@@ -9,6 +9,7 @@
 #include <string>
 
 #include "base/byte_size.h"
+#include "base/memory/memory_page.h"
 #include "pipeline/memory/batch_pool.h"
 #include "pipeline/memory/packed_row_ref.h"
 #include "plan/cut/rank_cut.h"
@@ -175,8 +176,9 @@ KeptSizes kept_sizes(const plan::UnitRows& unit, double bit_packed) {
   const uint64_t rows = unit.selected_rows();
   const uint64_t wide = unit.packed_bytes * rows / unit.row_count;
   const auto packed = static_cast<uint64_t>(static_cast<double>(wide) * bit_packed);
-  return {wide + wide / 32 + kKeptRowBytes * rows, packed + packed / 32 + kKeptRowBytes * rows,
-          rows};
+  const uint64_t page_end = memory_page_bytes() / 2 / format::kKeptRowsPerTask;  // on average
+  return {wide + wide / 32 + kKeptRowBytes * rows,
+          packed + packed / 32 + (kKeptRowBytes + page_end) * rows, rows};
 }
 
 double bit_packed_share(const format::MatrixReader& reader) {
@@ -219,6 +221,22 @@ std::vector<plan::UnitRows> with_kept_beside(std::span<const plan::UnitRows> uni
   return mixed;
 }
 
+/// Lowers a spread until `row_bytes` hold the tables of rows exactly. They are most of what kept
+/// rows take, and parts of units, which differ in size, make them larger than the plan expects.
+uint32_t spread_with_tables(std::vector<plan::UnitRows> mixed, const plan::EpochOptions& epoch,
+                            uint32_t spread, const BudgetSplit& split) {
+  for (plan::UnitRows& unit : mixed) {
+    const uint64_t tables = 2 * sizeof(PackedRowRef) * unit.row_count;
+    unit.packed_bytes -= std::min(unit.packed_bytes, tables);
+  }
+  for (; spread > 1; spread = spread * 7 / 8) {
+    const plan::EpochPlan plan(mixed, epoch, spread);
+    const plan::Occupancy peak = plan.occupancy(split.units_in_flight, split.page_bytes);
+    if (peak.peak_bytes + table_bytes(peak) <= split.row_bytes) break;
+  }
+  return spread;
+}
+
 /// Finds the form in which all rows of the selection fit. They stay where the epoch's buckets find
 /// them, so these need tables alone, and pages for what estimates did not foresee. The order of the
 /// epoch does not depend on it. Batches from bit-packed rows take `unpacked_bytes` more.
@@ -256,6 +274,10 @@ uint64_t part_of(const BudgetRequest& request, uint64_t least) {
 
 }  // namespace
 
+uint64_t table_bytes(const plan::Occupancy& peak) {
+  return sizeof(PackedRowRef) * std::max(2 * peak.peak_rows, peak.table_rows);
+}
+
 uint64_t packed_selection_bytes(const format::MatrixReader& reader,
                                 std::span<const plan::UnitRows> units) {
   return kept_sizes(reader, units).packed;
@@ -278,9 +300,10 @@ BudgetSplit split_budget(const BudgetRequest& request, const format::MatrixReade
     const uint64_t unpacked = sizes.packed_batch_bytes * level.batches;
     const uint64_t beside = request.kept_memory > unpacked ? request.kept_memory - unpacked : 0;
     const uint32_t kept_end = beside == 0 ? 0 : end_of_kept_units(reader, units, beside);
-    const Rows rows = fit_rows(with_kept_beside(units, kept_end), epoch,
-                               (pages - std::min<uint64_t>(pages, 1)) * split.page_bytes, level,
-                               split.page_bytes);
+    const auto mixed = with_kept_beside(units, kept_end);
+    const Rows rows =
+        fit_rows(mixed, epoch, (pages - std::min<uint64_t>(pages, 1)) * split.page_bytes, level,
+                 split.page_bytes);
     if (rows.spread == 0 && !is_last) continue;
     split.row_bytes = left;
     split.batch_bytes = sizes.batch_bytes * (level.batches + 1);
@@ -295,6 +318,8 @@ BudgetSplit split_budget(const BudgetRequest& request, const format::MatrixReade
       split.keep_beside = split.keep_bytes = beside;
       split.keep_form = format::KeptForm::kPacked;
       split.keep_unit_end = kept_end;
+      const bool in_blocks = epoch.chunk_rows != 0 || epoch.global_order;
+      if (!in_blocks) split.spread = spread_with_tables(mixed, epoch, split.spread, split);
     }
     break;
   }

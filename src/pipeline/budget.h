@@ -66,6 +66,9 @@ struct BudgetRequest {
   uint64_t kept_memory = 0;               ///< beside memory_budget, for rows that stay
 };
 
+/// Memory of the tables of rows, at most.
+uint64_t table_bytes(const plan::Occupancy& peak);
+
 /// Expected memory of the selected rows, bit-packed.
 uint64_t packed_selection_bytes(const format::MatrixReader& reader,
                                 std::span<const plan::UnitRows> units);

@@ -411,6 +411,8 @@ Occupancy EpochPlan::occupancy(uint32_t units_ahead, uint64_t page_bytes) const 
     const size_t read = std::min(visit_before_release(bucket) + units_ahead, visit_count() - 1);
     result.peak_rows =
         std::max(result.peak_rows, layout_.rows_before(read + 1) - layout_.bucket_begin(bucket));
+    const uint64_t table_end = bucket_begin(layout_.last_bucket(read) + 1);
+    result.table_rows = std::max(result.table_rows, table_end - bucket_begin(bucket));
   }
   return result;
 }

@@ -41,11 +41,12 @@ class ShuffleChoice:
         `choice_of_workers` takes the choice of this DataLoader worker (0: none yet) and returns the
         first choice of any worker.
         """
-        # An epoch that resumes keeps its shuffle, whatever `keep` is now.
-        kept = planner.replace_settings(keep=True)
-        if position.segments and kept.order_depends_on_kept(shard):
+        if position.segments and planner.replace_settings(keep=True).order_depends_on_kept(shard):
             begun = position.segments[-1].order
-            return planner.replace_settings(shuffle=GLOBAL if begun.global_shuffle else SCATTER)
+            same = planner.replace_settings(shuffle=GLOBAL if begun.global_shuffle else SCATTER)
+            # Without `keep` only if nothing else differs, because a global shuffle may read again.
+            if planner.order_depends_on_kept(shard) or same.continues(position, shard):
+                return same
         if not planner.order_depends_on_kept(shard):
             return planner
         if in_worker():

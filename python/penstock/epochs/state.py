@@ -221,8 +221,7 @@ class EpochState:
             self._rank_check,
             lambda number: self.counter.chosen_shuffle(serial, number),
         )
-        begun = resumed.segments[-1].order if resumed.segments else None
-        planner = planner.divided(shard, begun)
+        planner = planner.divided(shard, resumed)
         run = begin_run(resumed, planner, shard)
         run.serial = serial
         run.left_before = None if before is None else before.batches

@@ -141,17 +141,20 @@ class Planner:
         """Whether cells stay in memory between epochs: in one process, without workers."""
         return self.settings.keep and shard.world_size == 1 and not in_worker()
 
-    def divided(self, shard: Shard, begun: _core.OrderSettings | None = None) -> Planner:
+    def divided(self, shard: Shard, begun: _core.ResumeState | None = None) -> Planner:
         """Return a planner that keeps as many cells in memory as fit.
 
         If only a part of them fits, its `memory_budget` is less, and `kept_memory` is the rest. If
         all of them fit only in a smaller `memory_budget`, it has that one. An epoch that has
-        `begun` with as much memory in all keeps its parts, whatever `keep` is now.
+        `begun` with another `keep`, and no other difference, continues in its order.
         """
-        if begun is not None and shard.world_size == shard.num_workers == 1:
-            parts = begun.memory_budget, begun.kept_memory
-            if sum(parts) == self.settings.memory_budget:
-                return self.replace_settings(memory_budget=parts[0], kept_memory=parts[1])
+        if begun is not None and begun.segments and shard.world_size == shard.num_workers == 1:
+            keep = self.settings.keep
+            for before in (keep, not keep):
+                divided = self.replace_settings(keep=before).divided(shard)
+                planner = divided.replace_settings(keep=keep)
+                if planner.continues(begun, shard):
+                    return planner
         if not self.keeps_cells(shard) or self.settings.kept_memory:
             return self
         options = _core.divide_memory(self.selection.matrix, self.epoch_options(shard, 0))
@@ -160,6 +163,11 @@ class Planner:
         return self.replace_settings(
             memory_budget=options.memory_budget, kept_memory=options.kept_memory
         )
+
+    def continues(self, begun: _core.ResumeState, shard: Shard) -> bool:
+        """Whether an epoch that has begun continues in the order of this planner."""
+        run = _core.EpochRun(begun, self.epoch_options(shard, begun.epoch), False)
+        return len(run.earlier) < len(begun.segments)
 
     def order_depends_on_kept(self, shard: Shard) -> bool:
         """Whether the shuffle is global if a cache or memory has every cell, and scatter else."""

@@ -11,8 +11,6 @@
 namespace penstock::format {
 namespace {
 
-/// Rows copied by one task, as many as the pipeline packs.
-constexpr size_t kRowsPerTask = 64;
 /// Bit-packing makes a row this much smaller at most, but for odd ones.
 constexpr uint64_t kMostPacking = 3;
 /// One row in so many of a unit's is a small part.
@@ -80,7 +78,7 @@ size_t KeepDecode::task_count(size_t phase) const {
   if (phase - inner == kMeasure) return 1;
   if (too_large_) return 0;
   if (phase - inner == kPublish) return 1;
-  return (making_->joinids.size() + kRowsPerTask - 1) / kRowsPerTask;
+  return (making_->joinids.size() + kKeptRowsPerTask - 1) / kKeptRowsPerTask;
 }
 
 void KeepDecode::run(size_t phase, size_t task) {
@@ -92,8 +90,8 @@ void KeepDecode::run(size_t phase, size_t task) {
   } else if (phase - inner == kPublish) {
     publish();
   } else if (!too_large_) {
-    const size_t begin = task * kRowsPerTask;
-    const size_t end = std::min(begin + kRowsPerTask, making_->joinids.size());
+    const size_t begin = task * kKeptRowsPerTask;
+    const size_t end = std::min(begin + kKeptRowsPerTask, making_->joinids.size());
     making_->form == KeptForm::kWide ? copy_wide(begin, end) : copy_packed(begin, end);
   }
 }

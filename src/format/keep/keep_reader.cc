@@ -41,14 +41,26 @@ KeepReader::Use KeepReader::begin(const KeepPlan& plan) {
     pack_beside_others(std::min(plan.room, room_before));
     store_->make_room(plan_.room, plan_.bytes, rows_);
   }
-  // Rows that took less than was expected leave room for more units.
-  const uint64_t kept = store_->bytes();
-  if (kept != 0 && kept < plan_.room / 16 * 15) {
-    const double more = std::min(2.0, static_cast<double>(plan_.room) / static_cast<double>(kept));
-    const double end = more * static_cast<double>(plan.unit_end);
-    plan_.unit_end = static_cast<uint32_t>(std::min(end, 4294967295.0));
-  }
+  if (!plan.keeps_all) fill_room();
   return Use::kKeeps;
+}
+
+// The pages of the epoch have no place for rows of the planned units.
+void KeepReader::fill_room() {
+  if (!planned_are_kept()) return store_->drop_beside(plan_.unit_end, rows_);
+  const uint64_t kept = store_->bytes();
+  if (kept == 0 || kept > plan_.room / 16 * 15) return;
+  const double more = std::min(2.0, static_cast<double>(plan_.room) / static_cast<double>(kept));
+  const double end = more * static_cast<double>(plan_.unit_end);
+  plan_.unit_end = static_cast<uint32_t>(std::min(end, 4294967295.0));
+}
+
+bool KeepReader::planned_are_kept() const {
+  const auto units = static_cast<uint32_t>(source_->units().size());
+  for (uint32_t unit = 0; unit < std::min(plan_.unit_end, units); ++unit) {
+    if (!store_->find(bound_, unit).has_all(selected_rows(unit))) return false;
+  }
+  return true;
 }
 
 // Such as the other part of a split. If these rows were kept wide and the others dropped for them,

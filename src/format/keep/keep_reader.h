@@ -84,6 +84,10 @@ class KeepReader final : public MatrixReader, public std::enable_shared_from_thi
   /// Chooses bit-packed rows if wide ones leave no room for those that others have kept. `room` is
   /// this loader's or that of the loader before, if it is less: that one would drop these rows.
   void pack_beside_others(uint64_t room);
+  /// Where not all rows have room: keeps more units if all that are planned take less than was
+  /// expected, and drops rows that take the room of planned ones.
+  void fill_room();
+  bool planned_are_kept() const;
   /// What is kept of a unit; it stays in memory until release().
   KeptUnitRows use(uint32_t unit) const PENSTOCK_EXCLUDES(mutex_);
   bool publish(uint32_t unit, const KeptBlockPtr& block) const PENSTOCK_EXCLUDES(mutex_);

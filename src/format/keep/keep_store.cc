@@ -119,6 +119,18 @@ void KeepStore::make_room(uint64_t room, uint64_t bytes, const RowSelection& row
   }
 }
 
+void KeepStore::drop_beside(uint32_t unit_end, const RowSelection& rows) {
+  if (!in_this_process()) return;
+  const MutexLock lock(mutex_);
+  for (uint32_t unit = 0; unit < units_.size(); ++unit) {
+    drop_if(units_[unit].blocks, [&](const KeptBlockPtr& block) {
+      const auto& ids = block->joinids;
+      return unit >= unit_end ||
+             !std::all_of(ids.begin(), ids.end(), [&](int64_t id) { return rows.contains(id); });
+    });
+  }
+}
+
 void KeepStore::drop_wide() {
   if (!in_this_process()) return;
   const MutexLock lock(mutex_);

@@ -22,6 +22,10 @@ enum class KeptForm : uint8_t {
   kPacked  ///< bit-packed records
 };
 
+/// Rows copied by one task, as many as the pipeline packs. Bit-packed, they end in a whole memory
+/// page.
+inline constexpr size_t kKeptRowsPerTask = 64;
+
 /// A row in a block.
 struct KeptRow {
   uint64_t at = 0;  ///< byte in the block
@@ -93,6 +97,8 @@ class KeepStore {
   /// Drops blocks that this selection does not use until `bytes` fit beside the others in `room`,
   /// and then others until no more than `room` is kept.
   void make_room(uint64_t room, uint64_t bytes, const RowSelection& rows) PENSTOCK_EXCLUDES(mutex_);
+  /// Drops blocks of units from `unit_end` on, and those with rows outside of this selection.
+  void drop_beside(uint32_t unit_end, const RowSelection& rows) PENSTOCK_EXCLUDES(mutex_);
   /// Drops rows that are not bit-packed.
   void drop_wide() PENSTOCK_EXCLUDES(mutex_);
   /// Counts bytes as kept, unless there would be more than `limit`.

@@ -21,8 +21,12 @@ namespace penstock::pipeline {
 namespace {
 
 /// If not all rows are kept, one part in so many of the memory mixes and decodes the others: the
-/// first of these that suffices.
-constexpr uint64_t kMixingParts[] = {4, 2};
+/// first of these with which so many thirds of the units are mixed that all of it would mix.
+struct MixingPart {
+  uint64_t parts;
+  uint64_t least_thirds;
+};
+constexpr MixingPart kMixingParts[] = {{4, 2}, {2, 1}};
 /// At least one row in so many must fit.
 constexpr uint64_t kLeastKeptPart = 4;
 
@@ -194,14 +198,23 @@ uint64_t memory_for_part_of_rows(const format::MatrixSourcePtr& source,
   const auto units = selected_units(*source, *setup.reader, setup.rows,
                                     options.stored_rows ? &*options.stored_rows : nullptr);
   const uint64_t least = packed_selection_bytes(*setup.reader, units) / kLeastKeptPart;
-  if (options.memory_budget - options.memory_budget / kMixingParts[0] < least) return 0;
-  for (const uint64_t mixing : kMixingParts) {
+  if (options.memory_budget - options.memory_budget / kMixingParts[0].parts < least) return 0;
+  uint32_t spread = 0;
+  try {
+    spread = make_epoch_setup(*source, setup, options).budget.spread;
+  } catch (const ResourceExhausted&) {
+    return 0;  // whoever reads the epoch learns it
+  }
+  for (const MixingPart& mixing : kMixingParts) {
     StreamSetup divided = setup;
-    divided.request.memory_budget = options.memory_budget / mixing;
+    divided.request.memory_budget = options.memory_budget / mixing.parts;
     const uint64_t kept = options.memory_budget - divided.request.memory_budget;
+    if (kept < least) break;
+    divided.request.keep = false;
+    divided.request.kept_memory = kept;
     try {
-      make_epoch_setup(*source, std::move(divided), options);
-      return kept < least ? 0 : kept;
+      const EpochSetup epoch = make_epoch_setup(*source, std::move(divided), options);
+      if (3 * uint64_t{epoch.budget.spread} >= mixing.least_thirds * spread) return kept;
     } catch (const ResourceExhausted&) {
       // Too little to mix and decode in.
     }

@@ -25,7 +25,8 @@ uint32_t fetcher_count(const BudgetSplit& budget, unsigned threads) {
 struct RowMemory {
   RowMemory(const BudgetSplit& budget, const plan::EpochPlan& plan)
       : page_bytes(budget.page_bytes), peak(plan.occupancy(budget.units_in_flight, page_bytes)) {
-    const uint64_t tables = 2 * sizeof(PackedRowRef) * peak.peak_rows;
+    const bool exact = budget.keep_beside != 0;  // as split_budget counts
+    const uint64_t tables = exact ? table_bytes(peak) : 2 * sizeof(PackedRowRef) * peak.peak_rows;
     bytes = (budget.row_bytes > tables ? budget.row_bytes - tables : 0) + budget.keep_beside;
   }
 

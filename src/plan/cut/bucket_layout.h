@@ -53,6 +53,11 @@ class BucketLayout {
     return bucket == 0 ? 0 : first_visit(raw_end(bucket - 1));
   }
 
+  /// The last bucket with rows of a visit.
+  size_t last_bucket(size_t visit) const noexcept {
+    return bucket_visits_.empty() ? merged(visit + spread_ - 1) : bucket_of_visit(visit);
+  }
+
   /// Calls `row(index, bucket, rank)` for each row of a visit: index in [0, its rows), rank within
   /// the bucket before any permutation. Rows of a bucket come together.
   template <typename Row>

@@ -110,6 +110,7 @@ def test_less_memory_keeps_cells_bit_packed(census_like: Oracle) -> None:
     for kibibytes in (*range(20 << 10, 23 << 10, 256), 2 << 20):
         try:
             ds = dataset(census_like, memory_budget=f"{kibibytes}KiB")
+            ds.plan()
         except ps.ResourceExhausted:
             continue
         for _ in range(2):

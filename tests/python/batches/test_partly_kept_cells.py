@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import re
+from typing import Any
 
 import numpy as np
 import penstock as ps
@@ -66,7 +67,7 @@ def test_what_fits_is_read_once(small_tiles: Oracle, budget: int) -> None:
     for _ in range(3):
         orders.append(epoch(ds, small_tiles.X))
         assert ds.shuffle == "scatter"
-        assert 0 < ds.stats.bytes_read < 0.7 * first.bytes_read
+        assert 0 < ds.stats.bytes_read < 0.75 * first.bytes_read
         assert ds.stats.kept_units < ds.stats.units
         assert ds.stats.peak_buffered_bytes <= budget
         assert not ds.stats.all_kept
@@ -94,7 +95,7 @@ def test_what_is_kept_takes_no_memory_from_the_shuffle(small_tiles: Oracle, budg
         assert ds.stats.spilled_bytes == 0
         units[keep] = ds.stats.units_in_shuffle
         assert units[keep] < ds.stats.units
-    assert units[True] > units[False] / 2
+    assert units[True] > units[False] / 3
 
 
 def test_the_order_does_not_depend_on_what_is_kept(small_tiles: Oracle, budget: int) -> None:
@@ -128,8 +129,37 @@ def test_resumes(small_tiles: Oracle, budget: int, kept_before: bool, keep: bool
     assert resumed == rest
 
 
+@pytest.mark.parametrize("changed", [{"batch_size": 200}, {"sparse": False}, {"seed": 1}])
+def test_other_arguments_resume_in_a_new_order(
+    small_tiles: Oracle, budget: int, changed: dict[str, Any]
+) -> None:
+    ds = dataset(small_tiles, memory_budget=budget)
+    batches = iter(ds)
+    seen = [id_ for _ in range(500) for id_ in next(batches)[1]["soma_joinid"].tolist()]
+    other = dataset(small_tiles, memory_budget=2 * budget, **changed)
+    other.load_state_dict(ds.state_dict())
+    rest = [id_ for _, obs in other for id_ in obs["soma_joinid"].tolist()]
+    assert sorted(seen + rest) == list(range(N_CELLS))
+
+
+def test_broken_off_epochs_and_parts_of_the_cells_spill_nothing(
+    small_tiles: Oracle, budget: int
+) -> None:
+    """Rows that others have kept must not take the room of those that the plan counts on."""
+    ds = dataset(small_tiles, memory_budget=budget)
+    next(iter(ds))
+    some = ds[np.random.default_rng(0).random(N_CELLS) < 0.8]
+    for _ in range(2):
+        for part in (ds, some, ds, ds, some):
+            epoch(part, small_tiles.X)
+            assert part.stats.spilled_bytes == 0
+            assert part.stats.peak_buffered_bytes <= budget
+        assert some.stats.kept_units > 0
+
+
 def test_the_report_is_of_the_order(small_tiles: Oracle, budget: int) -> None:
     ds = dataset(small_tiles, memory_budget=budget, obs_columns=["soma_joinid"])
+    planned = ds.plan()
     epoch(ds, small_tiles.X)
-    assert ds.plan().units_in_shuffle == ds.stats.units_in_shuffle
-    assert ds.plan().planned_bytes <= budget
+    assert planned.units_in_shuffle == ds.stats.units_in_shuffle
+    assert planned.planned_bytes <= budget
