@@ -43,8 +43,8 @@ print(f"""<!-- made by make bench-tiledbsoma, which replaces it -->
 Shuffled epochs with the obs column `soma_joinid`. Each measurement is a process of its own. Methods take turns, and the
 page cache is warm. Figures are the median (least to most) of the rounds; ratios are taken within a round. A whole epoch
 starts when the experiment is opened and counts only if each cell came once. `128x64`: io batches of 8,192 cells, in
-place of 65,536. [README.md](README.md) says which cells these are. [docs/reference/benchmarks.md](../docs/benchmarks.md) explains
-the columns.""")
+place of 65,536. [README.md](README.md) says which cells these are.
+[docs/reference/benchmarks.md](../docs/reference/benchmarks.md) explains the columns.""")
 HEAD
 
 both=(-m penstock,tiledbsoma_ml -R "${ROUNDS:-2}")
