@@ -7,6 +7,7 @@
 #              format and pipeline
 # make check   formatting, lint, types, layers
 # make docs    the documentation site in build/docs/html; open index.html there
+# make look    each page of the site in headless Chromium, with pictures in build/docs/pictures (5 minutes)
 # make bench   speed and memory beside other loaders, a page in benchmarks/results (3 minutes)
 # make bench-picture   the pictures of that page again, from its measurements
 # make bench-tiledbsoma   cases of benchmarks/RESULTS.md beside tiledbsoma_ml (about 10 minutes); LARGE=EXPERIMENT

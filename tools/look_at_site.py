@@ -1,9 +1,9 @@
 """Opens a built site in headless Chromium: ``python tools/look_at_site.py build/docs/html PICTURES``.
 
 Needs ``selenium`` from the Python package index, and ``chromium`` with ``chromium-driver`` from apt. Each
-page is opened wide and narrow, light and dark. Told are messages of the browser, pictures that do not load,
-pages wider than the window, and text that is hard to read against its background. Then each public name is
-searched for. One picture of each view goes to PICTURES, to be looked at.
+page is opened wide and narrow, light and dark. The program prints errors of the browser, pictures that do
+not load, pages wider than the window, and text that is hard to read against its background. Then it
+searches for each public name. One picture of each view goes to PICTURES, to be looked at.
 """
 
 import sys

@@ -48,8 +48,9 @@ bool keeps_all_rows(const Matrix& matrix, const LoaderOptions& options);
 /// become kept_memory, for as many rows as that holds, and the others are read in each epoch.
 /// If all rows fit only in a smaller memory_budget, because more units and batches would be ahead
 /// in a larger one, that becomes options.memory_budget, and kept_memory stays 0. Without effect if
-/// all rows fit, if less than a quarter of them would be kept or less than a third as many units be
-/// mixed, or if nothing can be kept. The order of an epoch depends on both, and so on this.
+/// all rows fit, or if nothing can be kept. Nor does it divide if less than a quarter of the rows
+/// would be kept, or less than a third as many units be mixed. The order of an epoch depends on
+/// both numbers.
 LoaderOptions divide_memory(const Matrix& matrix, LoaderOptions options);
 
 }  // namespace penstock

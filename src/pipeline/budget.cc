@@ -9,7 +9,6 @@
 #include <string>
 
 #include "base/byte_size.h"
-#include "base/memory/memory_page.h"
 #include "pipeline/memory/batch_pool.h"
 #include "pipeline/memory/packed_row_ref.h"
 #include "plan/cut/rank_cut.h"
@@ -165,6 +164,10 @@ constexpr uint64_t kKeptRowBytes = sizeof(format::KeptRow) + sizeof(int64_t) + 8
 /// Bit-packing saves this much of a non-zero of two index bytes and one code.
 constexpr double kPackedSaves = 1.75;
 
+/// Bit-packed rows of a task end in half a memory page of 4 KiB on average. The order depends on
+/// it, so it is the same where pages are larger.
+constexpr uint64_t kPageEndBytes = 2048 / format::kKeptRowsPerTask;
+
 /// Expected memory of the selected rows in each form.
 struct KeptSizes {
   uint64_t wide = 0, packed = 0, rows = 0;
@@ -176,9 +179,8 @@ KeptSizes kept_sizes(const plan::UnitRows& unit, double bit_packed) {
   const uint64_t rows = unit.selected_rows();
   const uint64_t wide = unit.packed_bytes * rows / unit.row_count;
   const auto packed = static_cast<uint64_t>(static_cast<double>(wide) * bit_packed);
-  const uint64_t page_end = memory_page_bytes() / 2 / format::kKeptRowsPerTask;  // on average
   return {wide + wide / 32 + kKeptRowBytes * rows,
-          packed + packed / 32 + (kKeptRowBytes + page_end) * rows, rows};
+          packed + packed / 32 + (kKeptRowBytes + kPageEndBytes) * rows, rows};
 }
 
 double bit_packed_share(const format::MatrixReader& reader) {
@@ -211,18 +213,19 @@ uint32_t end_of_kept_units(const format::MatrixReader& reader,
 }
 
 /// Returns the units as memory_budget sees them: rows below `kept_end` stay beside it, and only
-/// their tables count.
+/// their tables count. Not if rows are drawn: what earlier epochs drew may take their room.
 std::vector<plan::UnitRows> with_kept_beside(std::span<const plan::UnitRows> units,
                                              uint32_t kept_end) {
   std::vector<plan::UnitRows> mixed(units.begin(), units.end());
   for (plan::UnitRows& unit : mixed) {
-    if (unit.unit < kept_end) unit.packed_bytes = 2 * sizeof(PackedRowRef) * unit.row_count;
+    const bool stays = unit.unit < kept_end && unit.drawn_from == 0;
+    if (stays) unit.packed_bytes = 2 * sizeof(PackedRowRef) * unit.row_count;
   }
   return mixed;
 }
 
-/// Lowers a spread until `row_bytes` hold the tables of rows exactly. They are most of what kept
-/// rows take, and parts of units, which differ in size, make them larger than the plan expects.
+/// Lowers a spread until `row_bytes` hold the tables of rows at their largest. They are most of
+/// what kept rows take. Parts of units differ in size, so tables are larger than the plan expects.
 uint32_t spread_with_tables(std::vector<plan::UnitRows> mixed, const plan::EpochOptions& epoch,
                             uint32_t spread, const BudgetSplit& split) {
   for (plan::UnitRows& unit : mixed) {

@@ -102,7 +102,7 @@ struct Placement {
 struct Occupancy {
   uint64_t peak_bytes = 0;  ///< a visit's bytes counted in equal parts for its K buckets, and pages
   uint64_t peak_rows = 0;   ///< exact
-  uint64_t table_rows = 0;  ///< exact: of all buckets that have rows at a time
+  uint64_t table_rows = 0;  ///< at most, of all buckets that have rows at a time
 };
 
 class GlobalOrder;

@@ -35,19 +35,22 @@ class ShuffleChoice:
         shard: Shard,
         rank_check: RankCheck,
         choice_of_workers: Callable[[int], int],
+        reads: bool = True,
     ) -> Planner:
         """Return a planner with the shuffle of the epoch that starts at a position.
 
         `choice_of_workers` takes the choice of this DataLoader worker (0: none yet) and returns the
-        first choice of any worker.
+        first choice of any worker. This process `reads` the epoch, or its workers do.
         """
-        if position.segments and planner.replace_settings(keep=True).order_depends_on_kept(shard):
+        depends = planner.order_depends_on_kept(shard)
+        could = reads and planner.replace_settings(keep=True).order_depends_on_kept(shard)
+        if position.segments and (depends or could):
             begun = position.segments[-1].order
             same = planner.replace_settings(shuffle=GLOBAL if begun.global_shuffle else SCATTER)
             # Without `keep` only if nothing else differs, because a global shuffle may read again.
-            if planner.order_depends_on_kept(shard) or same.continues(position, shard):
+            if depends or same.continues(position, shard):
                 return same
-        if not planner.order_depends_on_kept(shard):
+        if not depends:
             return planner
         if in_worker():
             # The main process of a plain DataLoader does not know that an epoch starts.

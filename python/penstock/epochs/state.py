@@ -187,7 +187,7 @@ class EpochState:
         """Start, in the main process, an epoch that DataLoader workers of the same state read."""
         planner = planner.replace_settings(keep=False)  # as in workers
         shard = replace(planner.settings.find_shard(), num_workers=num_workers)
-        run = self._begin(epoch, planner, shard)
+        run = self._begin(epoch, planner, shard, reads=False)
         run.plan_for_workers(run.left_of(planner))
         return run
 
@@ -204,7 +204,10 @@ class EpochState:
         if number:
             self.counter.choose_for_workers(ticket, round_number, number)
 
-    def _begin(self, epoch: int, planner: Planner, shard: Shard, serial: int = 0) -> ProcessRun:
+    def _begin(
+        self, epoch: int, planner: Planner, shard: Shard, serial: int = 0, reads: bool = True
+    ) -> ProcessRun:
+        """Start an epoch that this process `reads`, or its workers."""
         selection = planner.selection
         resumed, self._resumed = self._resumed, None
         if resumed is not None and resumed.worker is not None:
@@ -220,8 +223,9 @@ class EpochState:
             shard,
             self._rank_check,
             lambda number: self.counter.chosen_shuffle(serial, number),
+            reads,
         )
-        planner = planner.divided(shard, resumed)
+        planner = planner.divided(shard, resumed if reads else None)
         run = begin_run(resumed, planner, shard)
         run.serial = serial
         run.left_before = None if before is None else before.batches

@@ -45,9 +45,11 @@ KeepReader::Use KeepReader::begin(const KeepPlan& plan) {
   return Use::kKeeps;
 }
 
-// The pages of the epoch have no place for rows of the planned units.
 void KeepReader::fill_room() {
-  if (!planned_are_kept()) return store_->drop_beside(plan_.unit_end, rows_);
+  if (!planned_are_kept()) {
+    if (plan_.counts_on_kept) store_->drop_beside(plan_.unit_end, rows_);
+    return;
+  }
   const uint64_t kept = store_->bytes();
   if (kept == 0 || kept > plan_.room / 16 * 15) return;
   const double more = std::min(2.0, static_cast<double>(plan_.room) / static_cast<double>(kept));

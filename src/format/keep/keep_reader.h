@@ -34,6 +34,7 @@ struct KeepPlan {
   uint64_t unpacked_bytes = 0;  ///< of the room, for batches if rows are bit-packed
   uint32_t unit_end = 0;        ///< of the units that are kept
   bool keeps_all = false;       ///< there is room for all rows of the selection
+  bool counts_on_kept = false;  ///< the epoch's pages have no place for rows below unit_end
   bool comes_back = false;      ///< the order visits a unit many times, for few rows each
 };
 

@@ -22,8 +22,8 @@ enum class KeptForm : uint8_t {
   kPacked  ///< bit-packed records
 };
 
-/// Rows copied by one task, as many as the pipeline packs. Bit-packed, they end in a whole memory
-/// page.
+/// Rows copied by one task, as many as the pipeline packs. Bit-packed, they take whole memory
+/// pages.
 inline constexpr size_t kKeptRowsPerTask = 64;
 
 /// A row in a block.

@@ -25,8 +25,8 @@ uint32_t fetcher_count(const BudgetSplit& budget, unsigned threads) {
 struct RowMemory {
   RowMemory(const BudgetSplit& budget, const plan::EpochPlan& plan)
       : page_bytes(budget.page_bytes), peak(plan.occupancy(budget.units_in_flight, page_bytes)) {
-    const bool exact = budget.keep_beside != 0;  // as split_budget counts
-    const uint64_t tables = exact ? table_bytes(peak) : 2 * sizeof(PackedRowRef) * peak.peak_rows;
+    const bool at_most = budget.keep_beside != 0;  // as split_budget counts
+    const uint64_t tables = at_most ? table_bytes(peak) : 2 * sizeof(PackedRowRef) * peak.peak_rows;
     bytes = (budget.row_bytes > tables ? budget.row_bytes - tables : 0) + budget.keep_beside;
   }
 
@@ -77,6 +77,7 @@ void EpochStream::start() {
                                         .unpacked_bytes = budget.unpacked_bytes,
                                         .unit_end = budget.keep_unit_end,
                                         .keeps_all = budget.keep_room != 0,
+                                        .counts_on_kept = setup_.sampler == nullptr,
                                         .comes_back = setup_.epoch.global_order});
     if (use == Use::kKeeps) kept = room;
     if (use == Use::kChooses) kept = setup_.keep->kept_bytes();

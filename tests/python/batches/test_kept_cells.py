@@ -108,8 +108,8 @@ def test_less_memory_keeps_cells_bit_packed(census_like: Oracle) -> None:
     # Just above the least, and all. The order of the fragments, which are written at once, moves both.
     forms = {}
     for kibibytes in (*range(20 << 10, 23 << 10, 256), 2 << 20):
+        ds = dataset(census_like, memory_budget=f"{kibibytes}KiB")
         try:
-            ds = dataset(census_like, memory_budget=f"{kibibytes}KiB")
             ds.plan()
         except ps.ResourceExhausted:
             continue
