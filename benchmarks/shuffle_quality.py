@@ -1,4 +1,4 @@
-"""Best mixing that a quarter or half of the cells in memory allows, whatever the loader: docs/concepts/shuffle.md.
+"""Best mixing that a quarter or half of the cells in memory allows: docs/concepts/shuffle.md.
 
 python benchmarks/shuffle_quality.py EXPERIMENT [--column dataset_id]
 

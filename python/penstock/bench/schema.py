@@ -110,7 +110,8 @@ OUR_COLUMNS: dict[str, str] = {
     "versions": "string",
     "statistics": "string",
 }
-"""`versions` and `statistics` are JSON objects, `batch_quantiles` and `memory_over_time` JSON lists; docs/reference/benchmarks.md says what each column is."""
+"""`versions` and `statistics` are JSON objects, `batch_quantiles` and `memory_over_time` JSON lists;
+docs/reference/benchmarks.md says what each column is."""
 
 COLUMNS = {**ALB_COLUMNS, **OUR_COLUMNS}
 
