@@ -43,8 +43,8 @@ class ShuffleChoice:
         first choice of any worker. This process `reads` the epoch, or its workers do.
         """
         depends = planner.order_depends_on_kept(shard)
-        could = reads and planner.replace_settings(keep=True).order_depends_on_kept(shard)
-        if position.segments and (depends or could):
+        with_keep = reads and planner.replace_settings(keep=True).order_depends_on_kept(shard)
+        if position.segments and (depends or with_keep):
             begun = position.segments[-1].order
             same = planner.replace_settings(shuffle=GLOBAL if begun.global_shuffle else SCATTER)
             # Without `keep` only if nothing else differs, because a global shuffle may read again.

@@ -64,10 +64,11 @@ def test_what_fits_is_read_once(small_tiles: Oracle, budget: int) -> None:
     orders = [epoch(ds, small_tiles.X)]
     first = ds.stats
     assert first.bytes_read == first.planned_bytes_read
-    for _ in range(3):
+    for number in range(3):
         orders.append(epoch(ds, small_tiles.X))
         assert ds.shuffle == "scatter"
-        assert 0 < ds.stats.bytes_read < 0.75 * first.bytes_read
+        # The first of these keeps what the plan was too careful about, and the others have it.
+        assert 0 < ds.stats.bytes_read < (0.75 if number == 0 else 0.7) * first.bytes_read
         assert ds.stats.kept_units < ds.stats.units
         assert ds.stats.peak_buffered_bytes <= budget
         assert not ds.stats.all_kept
