@@ -37,6 +37,8 @@ class GrowingBytes {
   /// Keeps the first `bytes` of room().
   void add(size_t bytes) noexcept { size_ += bytes; }
 
+  size_t size() const noexcept { return size_; }
+
   /// Makes the buffer as large as its bytes. Shrinking keeps them.
   void finish() { out_.resize_discard(size_); }
 

@@ -42,6 +42,16 @@ bool is_mistyped_web(std::string_view address) {
   return rest.starts_with(':') || rest.starts_with(';') || rest.starts_with("//");
 }
 
+/// "simplecache::https://user@host", "https%3A//user@host": a web address within another one, or
+/// one whose colon is something else.
+bool has_web_inside(std::string_view address) {
+  const std::string text = lower(address);
+  const size_t web = text.find("http");
+  if (web == std::string::npos || web > text.find('/')) return false;
+  const size_t slashes = text.find("//", web);
+  return slashes != std::string::npos && text.find('@', slashes) != std::string::npos;
+}
+
 /// Whether '?' and '#' are plain characters of names in this scheme.
 bool has_plain_names(std::string_view scheme) { return scheme == "s3" || scheme == "file"; }
 
@@ -80,7 +90,7 @@ std::string secret_part_of(std::string_view address) {
   const std::string scheme = scheme_of(address);
   if (scheme.empty()) {
     const bool may_have = is_mistyped_web(address) && address.find_first_of("@?#") != address.npos;
-    return may_have ? "a mistyped scheme" : "";
+    return may_have || has_web_inside(address) ? "a mistyped scheme" : "";
   }
   std::string_view rest = address.substr(scheme.size() + kMark.size());
   if (is_web(scheme)) rest = without_slashes(rest);

@@ -15,6 +15,8 @@
 namespace penstock::codec {
 namespace {
 
+constexpr uint64_t kMost = uint64_t{64} << 20;
+
 struct Strings {
   Bytes characters;
   std::vector<uint64_t> offsets;
@@ -67,7 +69,7 @@ TEST(ChunkGolden, DecodesToWhatWasWritten) {
   for (const GoldenChunk& chunk : golden_chunks()) {
     SCOPED_TRACE(chunk.name);
     const ChunkPipeline pipeline(chunk.filters);
-    pipeline.decode_unsized(chunk.stored, 0, unsized, scratch);
+    pipeline.decode_unsized(chunk.stored, 0, kMost, unsized, scratch);
     EXPECT_LE(unsized.size(), pipeline.most_decoded_bytes(chunk.stored.size()));
     if (chunk.strings) {
       const Strings strings = read_strings(unsized.span(), chunk.offsets.size());
@@ -131,7 +133,7 @@ TEST(ChunkGolden, TruncatedAnywhereIsCorruptData) {
       if (chunk.strings) {
         EXPECT_THROW(
             {
-              pipeline.decode_unsized(cut, 0, unsized, scratch);
+              pipeline.decode_unsized(cut, 0, kMost, unsized, scratch);
               read_strings(unsized.span(), chunk.offsets.size());
             },
             CorruptData)
@@ -145,7 +147,7 @@ TEST(ChunkGolden, TruncatedAnywhereIsCorruptData) {
       }
       // Frames and members can end here, so that the rest is a shorter chunk.
       try {
-        pipeline.decode_unsized(cut, 0, unsized, scratch);
+        pipeline.decode_unsized(cut, 0, kMost, unsized, scratch);
         EXPECT_LT(unsized.size(), chunk.cells.size()) << length;
       } catch (const CorruptData&) {
       }

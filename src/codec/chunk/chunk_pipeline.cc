@@ -15,6 +15,12 @@ namespace {
 
 constexpr uint64_t kNoBound = std::numeric_limits<uint64_t>::max();
 
+/// Most bytes that a filter makes when it writes `decoded` bytes, however badly they compress.
+uint64_t most_written_bytes(uint64_t decoded) noexcept {
+  const uint64_t more = decoded / 8 + (uint64_t{64} << 10);
+  return decoded > kNoBound - more ? kNoBound : decoded + more;
+}
+
 void check_size(uint64_t got, uint64_t expected) {
   if (got != expected) {
     throw CorruptData(concat("the chunk has ", got, " bytes, expected ", expected));
@@ -48,23 +54,24 @@ class ChunkDecode {
   Buffer& free_buffer() noexcept { return scratch_.data[slot_]; }
   Buffer& work() noexcept { return scratch_.data[2]; }
 
-  /// Undoes the next filter. `chunk_bytes` is the size of the decoded chunk, if it is known.
-  void undo(std::optional<uint64_t> chunk_bytes) {
+  /// Undoes the next filter. `chunk_bytes` is the size of the decoded chunk, if it is known, and
+  /// `most` its largest.
+  void undo(std::optional<uint64_t> chunk_bytes, uint64_t most) {
     const ChunkFilter& filter = filters_[left_ - 1];
     Buffer& out = free_buffer();
     const auto size = chunk_bytes ? bytes_before(*chunk_bytes) : std::nullopt;
     if (size && !is_checksum(filter.type)) {
-      const uint64_t most = most_decoded_bytes(filter.type, data_.size());
-      if (*size > most) {
+      const uint64_t backed = most_decoded_bytes(filter.type, data_.size());
+      if (*size > backed) {
         throw CorruptData(concat(name_of(filter.type), ": ", data_.size(),
-                                 " stored bytes can make ", most, " bytes, expected ", *size));
+                                 " stored bytes can make ", backed, " bytes, expected ", *size));
       }
       out.resize_discard(*size);
       undo_sized(filter, data_, out.span(), work());
       data_ = out.span();
       slot_ ^= 1;
     } else {
-      const auto result = undo_unsized(filter, data_, out, work());
+      const auto result = undo_unsized(filter, data_, most_written_bytes(most), out, work());
       const bool copied = result.data() == out.data() && !result.empty();
       data_ = result;
       if (copied) slot_ ^= 1;
@@ -122,23 +129,23 @@ void ChunkPipeline::decode(std::span<const std::byte> stored, uint32_t skipped,
   ChunkDecode chunk(filters_, skipped, stored, scratch);
   while (chunk.next() != nullptr) {
     if (chunk.is_last()) return undo_sized(*chunk.next(), chunk.data(), out, chunk.work());
-    chunk.undo(out.size());
+    chunk.undo(out.size(), out.size());
   }
   check_size(stored.size(), out.size());
   std::copy(stored.begin(), stored.end(), out.begin());
 }
 
-void ChunkPipeline::decode_unsized(std::span<const std::byte> stored, uint32_t skipped, Buffer& out,
-                                   ChunkScratch& scratch) const {
+void ChunkPipeline::decode_unsized(std::span<const std::byte> stored, uint32_t skipped,
+                                   uint64_t most, Buffer& out, ChunkScratch& scratch) const {
   ChunkDecode chunk(filters_, skipped, stored, scratch);
   std::span<const std::byte> result = stored;
   while (chunk.next() != nullptr) {
     if (chunk.is_last()) {
-      result = undo_unsized(*chunk.next(), chunk.data(), out, chunk.work());
+      result = undo_unsized(*chunk.next(), chunk.data(), most, out, chunk.work());
       if (result.data() == out.data()) return;
       break;
     }
-    chunk.undo(std::nullopt);
+    chunk.undo(std::nullopt, most);
   }
   out.resize_discard(result.size());
   std::copy(result.begin(), result.end(), out.data());
@@ -155,7 +162,7 @@ void ChunkPipeline::decode_parts(std::span<const std::byte> stored, uint32_t ski
   if (begin == end) return;
   const WantedPart wanted{begin, end, cell_bytes, take};
   ChunkDecode chunk(filters_, skipped, stored, scratch);
-  for (; chunk.next() != nullptr; chunk.undo(decoded_bytes)) {
+  for (; chunk.next() != nullptr; chunk.undo(decoded_bytes, decoded_bytes)) {
     if (!chunk.is_last()) continue;
     const ChunkFilter& first = *chunk.next();
     if (first.type == ChunkFilterType::kBlosc) {

@@ -61,10 +61,10 @@ class ChunkPipeline {
   void decode(std::span<const std::byte> stored, uint32_t skipped, std::span<std::byte> out,
               ChunkScratch& scratch) const;
 
-  /// Decodes a chunk whose size only its own bytes tell (strings). Memory grows as bytes come, or
-  /// is bounded by what the stored bytes can make. Throws CorruptData.
-  void decode_unsized(std::span<const std::byte> stored, uint32_t skipped, Buffer& out,
-                      ChunkScratch& scratch) const;
+  /// Decodes a chunk whose size only its own bytes tell (strings), at most `most` bytes of it.
+  /// Throws CorruptData.
+  void decode_unsized(std::span<const std::byte> stored, uint32_t skipped, uint64_t most,
+                      Buffer& out, ChunkScratch& scratch) const;
 
   /// Decodes the bytes [begin, end) of a chunk of `decoded_bytes` and hands them to `take` in
   /// ascending pieces: `take(first_byte, piece)`. Both bounds and each piece are multiples of

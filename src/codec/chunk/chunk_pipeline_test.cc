@@ -1,10 +1,12 @@
 #include "codec/chunk/chunk_pipeline.h"
 
 #include <gtest/gtest.h>
+#include <lz4.h>
 #include <penstock/error.h>
 #include <zlib.h>
 #include <zstd.h>
 
+#include <cstring>
 #include <limits>
 #include <random>
 
@@ -65,10 +67,11 @@ Bytes decode(const ChunkPipeline& pipeline, const Bytes& stored, size_t size,
   return out;
 }
 
-Bytes decode_unsized(const ChunkPipeline& pipeline, const Bytes& stored, uint32_t skipped = 0) {
+Bytes decode_unsized(const ChunkPipeline& pipeline, const Bytes& stored, uint32_t skipped = 0,
+                     uint64_t most = 64 << 20) {
   ChunkScratch scratch;
   Buffer out;
-  pipeline.decode_unsized(stored, skipped, out, scratch);
+  pipeline.decode_unsized(stored, skipped, most, out, scratch);
   return {out.span().begin(), out.span().end()};
 }
 
@@ -84,6 +87,37 @@ TEST(ChunkPipeline, BoundsMultiply) {
   EXPECT_EQ(ChunkPipeline({kZlib, kZstd}).most_decoded_bytes(1), 1032U * 32768U);
   EXPECT_EQ(ChunkPipeline({kBlosc, kZstd, kZstd, kZstd, kZstd}).most_decoded_bytes(1000),
             std::numeric_limits<uint64_t>::max());
+}
+
+TEST(ChunkPipeline, NoMoreIsDecodedThanIsAllowed) {
+  const Bytes zeros(size_t{20} << 20);
+  const Bytes frame = zstd_frame(zeros, false);
+  Bytes lz4(4 + LZ4_compressBound(static_cast<int>(zeros.size())));
+  const auto claimed = static_cast<uint32_t>(zeros.size());
+  std::memcpy(lz4.data(), &claimed, sizeof(claimed));
+  lz4.resize(
+      4 + static_cast<size_t>(LZ4_compress_default(
+              reinterpret_cast<const char*>(zeros.data()), reinterpret_cast<char*>(lz4.data()) + 4,
+              static_cast<int>(zeros.size()), static_cast<int>(lz4.size() - 4))));
+  const std::pair<ChunkPipeline, Bytes> cases[] = {
+      {ChunkPipeline({kZstd}), frame},
+      {ChunkPipeline({kZstd}), zstd_frame(zeros, true)},
+      {ChunkPipeline({kZlib}), zlib_stream(zeros)},
+      {ChunkPipeline({kLz4}), lz4},
+      {ChunkPipeline({kZlib, kZstd}), zstd_frame(zlib_stream(zeros), false)}};
+  for (const auto& [pipeline, stored] : cases) {
+    EXPECT_EQ(decode_unsized(pipeline, stored, 0, zeros.size()), zeros) << pipeline.text();
+    EXPECT_THROW(decode_unsized(pipeline, stored, 0, zeros.size() - 1), CorruptData)
+        << pipeline.text();
+  }
+  // Between two compressors, too, whether the size of the chunk is known or not.
+  const ChunkPipeline twice({kZlib, kZstd});
+  ChunkScratch scratch;
+  Buffer out;
+  EXPECT_THROW(twice.decode_unsized(frame, 0, 1000, out, scratch), CorruptData);
+  Bytes cells(1000);
+  EXPECT_THROW(twice.decode(frame, 0, cells, scratch), CorruptData);
+  for (const Buffer& each : scratch.data) EXPECT_LT(each.size(), zeros.size() / 2);
 }
 
 TEST(ChunkPipeline, FramesMaySayTheirSizeOrNot) {

@@ -27,8 +27,10 @@ constexpr size_t kChecksumBytes = sizeof(uint32_t);
                            " compressed bytes of a chunk of ", decoded));
 }
 
-[[noreturn]] void throw_bad_stream(const ChunkFilter& filter, size_t stored) {
-  throw CorruptData(concat(name_of(filter.type), ": bad stream of ", stored, " compressed bytes"));
+[[noreturn]] void throw_bad_or_long(const ChunkFilter& filter, size_t stored, uint64_t most) {
+  throw CorruptData(concat(name_of(filter.type), ": ", stored,
+                           " compressed bytes are a bad stream, or make more than ", most,
+                           " bytes"));
 }
 
 DeflateFormat deflate_format(ChunkFilterType type) {
@@ -194,35 +196,41 @@ void undo_sized(const ChunkFilter& filter, std::span<const std::byte> stored,
 }
 
 std::span<const std::byte> undo_unsized(const ChunkFilter& filter,
-                                        std::span<const std::byte> stored, Buffer& out,
-                                        Buffer& work) {
+                                        std::span<const std::byte> stored, uint64_t most,
+                                        Buffer& out, Buffer& work) {
   switch (filter.type) {
     case ChunkFilterType::kBlosc: {
       const BloscChunk chunk(stored);
       if (chunk.is_plain()) return chunk.plain();
+      if (chunk.decoded_bytes() > most) throw_bad_or_long(filter, stored.size(), most);
       out.resize_discard(chunk.decoded_bytes());
       chunk.decode_all(out.span(), work);
       break;
     }
     case ChunkFilterType::kZstd:
-      if (stored.empty() || !zstd_decompress_unsized(stored, out)) {
-        throw_bad_stream(filter, stored.size());
+      if (stored.empty() || !zstd_decompress_unsized(stored, most, out)) {
+        throw_bad_or_long(filter, stored.size(), most);
       }
       break;
     case ChunkFilterType::kGzip:
     case ChunkFilterType::kZlib:
-      if (!inflate_unsized(deflate_format(filter.type), stored, out)) {
-        throw_bad_stream(filter, stored.size());
+      if (!inflate_unsized(deflate_format(filter.type), stored, most, out)) {
+        throw_bad_or_long(filter, stored.size(), most);
       }
       break;
     case ChunkFilterType::kLz4: {
       const Lz4Chunk chunk = read_lz4(stored);
+      if (chunk.decoded_bytes > most) throw_bad_or_long(filter, stored.size(), most);
       out.resize_discard(chunk.decoded_bytes);
-      if (!lz4_decompress(chunk.block, out.span())) throw_bad_stream(filter, stored.size());
+      if (!lz4_decompress(chunk.block, out.span())) {
+        throw_bad_or_long(filter, stored.size(), most);
+      }
       break;
     }
     case ChunkFilterType::kLzf:
-      if (!lzf_decompress_unsized(stored, out)) throw_bad_stream(filter, stored.size());
+      if (!lzf_decompress_unsized(stored, most, out)) {
+        throw_bad_or_long(filter, stored.size(), most);
+      }
       break;
     case ChunkFilterType::kCrc32c:
     case ChunkFilterType::kFletcher32:

@@ -30,9 +30,9 @@ std::optional<uint64_t> stored_bytes(ChunkFilterType type, uint64_t decoded) noe
 void undo_sized(const ChunkFilter& filter, std::span<const std::byte> stored,
                 std::span<std::byte> out, Buffer& work);
 
-/// Decodes to as many bytes as there are. The result lies in `out` or in `stored`.
+/// Decodes to as many bytes as there are, at most `most`. The result lies in `out` or in `stored`.
 std::span<const std::byte> undo_unsized(const ChunkFilter& filter,
-                                        std::span<const std::byte> stored, Buffer& out,
-                                        Buffer& work);
+                                        std::span<const std::byte> stored, uint64_t most,
+                                        Buffer& out, Buffer& work);
 
 }  // namespace penstock::codec

@@ -100,7 +100,8 @@ bool inflate_exactly(DeflateFormat format, std::span<const std::byte> in,
   return in.empty() && out.empty();
 }
 
-bool inflate_unsized(DeflateFormat format, std::span<const std::byte> in, Buffer& out) {
+bool inflate_unsized(DeflateFormat format, std::span<const std::byte> in, uint64_t most,
+                     Buffer& out) {
   InflateStream& stream = thread_stream();
   GrowingBytes bytes(out, 4 * in.size());
   do {
@@ -113,7 +114,7 @@ bool inflate_unsized(DeflateFormat format, std::span<const std::byte> in, Buffer
       progress = stream.run(in, room);
       bytes.add(room_bytes - room.size());
       const bool moved = in_bytes != in.size() || room_bytes != room.size();
-      if (progress == Progress::kBad || !moved) return false;
+      if (progress == Progress::kBad || !moved || bytes.size() > most) return false;
     }
   } while (format == DeflateFormat::kGzip && !in.empty());
   bytes.finish();

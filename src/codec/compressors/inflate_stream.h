@@ -20,8 +20,9 @@ enum class DeflateFormat {
 /// not fill `out` exactly.
 bool inflate_exactly(DeflateFormat format, std::span<const std::byte> in, std::span<std::byte> out);
 
-/// Inflates all of `in` into `out`, which grows as bytes come. False if a stream is bad or does not
-/// end with `in`.
-bool inflate_unsized(DeflateFormat format, std::span<const std::byte> in, Buffer& out);
+/// Inflates all of `in` into `out`, which grows as bytes come. False if a stream is bad, does not
+/// end with `in` or makes more than `most` bytes.
+bool inflate_unsized(DeflateFormat format, std::span<const std::byte> in, uint64_t most,
+                     Buffer& out);
 
 }  // namespace penstock::codec

@@ -60,7 +60,7 @@ bool lzf_decompress(std::span<const std::byte> in, std::span<std::byte> out) noe
   return done == out.size();
 }
 
-bool lzf_decompress_unsized(std::span<const std::byte> in, Buffer& out) {
+bool lzf_decompress_unsized(std::span<const std::byte> in, uint64_t most, Buffer& out) {
   size_t bytes = 0;
   for (size_t at = 0; at < in.size();) {
     const auto step = read_step(in, at);
@@ -68,6 +68,7 @@ bool lzf_decompress_unsized(std::span<const std::byte> in, Buffer& out) {
     if (step->distance == 0) at += step->bytes;
     bytes += step->bytes;
   }
+  if (bytes > most) return false;
   out.resize_discard(bytes);
   return lzf_decompress(in, out.span());
 }

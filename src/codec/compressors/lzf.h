@@ -16,7 +16,7 @@ inline constexpr size_t kMostLzfExpansion = 88;
 /// Decodes all of `in`. False if the stream is bad, or does not fill `out` exactly.
 bool lzf_decompress(std::span<const std::byte> in, std::span<std::byte> out) noexcept;
 
-/// Decodes all of `in` into `out`, which grows as bytes come. False if the stream is bad.
-bool lzf_decompress_unsized(std::span<const std::byte> in, Buffer& out);
+/// Decodes all of `in` into `out`. False if the stream is bad or makes more than `most` bytes.
+bool lzf_decompress_unsized(std::span<const std::byte> in, uint64_t most, Buffer& out);
 
 }  // namespace penstock::codec

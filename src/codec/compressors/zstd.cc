@@ -55,10 +55,10 @@ bool zstd_decompress(std::span<const std::byte> in, std::span<std::byte> out) {
   return ZSTD_isError(size) == 0 && size == out.size();
 }
 
-bool zstd_decompress_unsized(std::span<const std::byte> in, Buffer& out) {
+bool zstd_decompress_unsized(std::span<const std::byte> in, uint64_t most, Buffer& out) {
   // ZSTD_decompressStream would allocate the window that a frame asks for, up to 128 MiB. So `out`
   // is made larger until the frames fit; the tries before the last one take as long as it at most.
-  const uint64_t most = most_decoded_bytes(FilterType::kZstd, in.size());
+  most = std::min(most, most_decoded_bytes(FilterType::kZstd, in.size()));
   const uint64_t expected = std::max<uint64_t>(claimed_bytes(in).value_or(4 * in.size()), 4096);
   uint64_t room = std::min({expected, most, uint64_t{kMostTrustedBytes}});
   for (;; room = std::min(2 * room, most)) {

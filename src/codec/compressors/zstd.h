@@ -23,7 +23,8 @@ bool decode_zstd_runs(const Chunk& chunk, std::vector<CellRun>& runs);
 /// Decompresses `in` into `out`. False if the stream is bad or does not fill `out` exactly.
 bool zstd_decompress(std::span<const std::byte> in, std::span<std::byte> out);
 
-/// Decompresses `in`, whose frames may not say their size, into `out`. False if a frame is bad.
-bool zstd_decompress_unsized(std::span<const std::byte> in, Buffer& out);
+/// Decompresses `in`, whose frames may not say their size, into `out`. False if a frame is bad, or
+/// they make more than `most` bytes.
+bool zstd_decompress_unsized(std::span<const std::byte> in, uint64_t most, Buffer& out);
 
 }  // namespace penstock::codec

@@ -75,7 +75,7 @@ inline void fuzz_chunk(const ChunkPipeline& pipeline, const FuzzedPart& part,
     Buffer unsized;
     std::vector<std::byte> again;
     try {
-      pipeline.decode_unsized(stored, part.skipped, unsized, scratch);
+      pipeline.decode_unsized(stored, part.skipped, kMostUnsized, unsized, scratch);
     } catch (const Error&) {
       return;
     }

@@ -96,6 +96,12 @@ void expect_backed(const ArrayInfo& info, const ChunkPlace& place) {
     throw CorruptData(concat("a chunk of ", decoded, " bytes cannot be stored in ", place.length,
                              " bytes, in ", place.path));
   }
+  // No filter makes so much more of bytes that do not compress.
+  constexpr uint64_t kMostMore = uint64_t{1} << 20;
+  if (place.length / 2 > decoded && place.length > kMostMore) {
+    throw CorruptData(concat("a chunk of ", decoded, " bytes is stored in ", place.length,
+                             " bytes, in ", place.path));
+  }
 }
 
 }  // namespace penstock::format::chunked

@@ -79,6 +79,12 @@ ChunkPart ChunkRange::part(size_t number) const {
   return part;
 }
 
+uint64_t ChunkRange::stored_bytes() const noexcept {
+  uint64_t bytes = 0;
+  for (const ChunkPlace& place : places_) bytes += place.length;
+  return bytes;
+}
+
 void ChunkRange::expect_backed(uint64_t cell_bytes) const {
   const ArrayInfo& info = array_.info();
   uint64_t absent_cells = 0;

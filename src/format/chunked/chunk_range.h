@@ -33,6 +33,8 @@ class ChunkRange {
   ChunkRange(const Array& array, uint64_t begin, uint64_t end);
 
   size_t parts() const noexcept { return places_.size(); }
+  /// Stored bytes of all chunks.
+  uint64_t stored_bytes() const noexcept;
 
   /// Throws CorruptData if a chunk cannot have as many cells as it must, and ResourceExhausted if
   /// absent chunks make more than kMostAbsentBytes of `cell_bytes`. After it, memory for the cells

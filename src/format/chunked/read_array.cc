@@ -3,6 +3,7 @@
 #include <penstock/error.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 
 #include "base/checked.h"
@@ -14,6 +15,12 @@
 
 namespace penstock::format::chunked {
 namespace {
+
+/// A range of strings may always take so many bytes in memory, so many a stored byte and so many a
+/// cell. Repeated strings compress a thousandfold, so the stored bytes alone are no bound.
+constexpr uint64_t kMostStringBytes = uint64_t{256} << 20;
+constexpr uint64_t kStringBytesPerStored = 64;
+constexpr uint64_t kStringBytesPerCell = 64;
 
 /// Offsets and characters of one chunk's part of the range.
 struct ChunkStrings {
@@ -62,9 +69,9 @@ void decode_part(const ArrayInfo& info, const ChunkPart& part, std::span<std::by
   if (info.big_endian) swap_numbers(out, number_bytes(info));
 }
 
-/// Decodes the strings of a part of a chunk.
-void decode_strings(const ArrayInfo& info, const ChunkPart& part, ChunkStrings& strings,
-                    codec::ChunkScratch& scratch) {
+/// Decodes the strings of a part of a chunk. `left` bytes may be decoded of the range.
+void decode_strings(const ArrayInfo& info, const ChunkPart& part, std::atomic<uint64_t>& left,
+                    ChunkStrings& strings, codec::ChunkScratch& scratch) {
   const uint64_t count = part.end - part.begin;
   if (part.absent) {
     const auto text = std::as_bytes(std::span(info.fill_text));
@@ -75,7 +82,10 @@ void decode_strings(const ArrayInfo& info, const ChunkPart& part, ChunkStrings& 
     return;
   }
   Buffer chunk;
-  info.pipeline.decode_unsized(part.stored, part.skipped_filters, chunk, scratch);
+  info.pipeline.decode_unsized(part.stored, part.skipped_filters, left, chunk, scratch);
+  if (left.fetch_sub(chunk.size()) < chunk.size()) {  // by several threads
+    throw CorruptData("the strings of a range take more memory than any that are stored so");
+  }
   codec::decode_vlen_utf8(chunk.span(), info.chunk_shape[0], strings.characters, strings.ends);
   // Strings of the chunk that lie outside of the range.
   const uint64_t before = part.begin - part.chunk_begin;
@@ -92,12 +102,14 @@ Strings read_vlen(const Array& array, uint64_t begin, uint64_t end, unsigned thr
   const ArrayInfo& info = array.info();
   const ChunkRange range(array, begin, end);
   range.expect_backed(sizeof(uint64_t) + info.fill_text.size());
+  std::atomic<uint64_t> left = kMostStringBytes + kStringBytesPerStored * range.stored_bytes() +
+                               kStringBytesPerCell * (end - begin);
   Strings result;
   result.offsets.push_back(0);
   std::vector<ChunkStrings> parts(range.parts());
   ChunkRange::Steps steps;
   steps.decode = [&](const ChunkPart& part, codec::ChunkScratch& scratch) {
-    decode_strings(info, part, parts[part.number], scratch);
+    decode_strings(info, part, left, parts[part.number], scratch);
   };
   steps.after_window = [&](size_t first, size_t last) {
     for (size_t i = first; i < last; ++i) {

@@ -172,6 +172,58 @@ TEST(ReadStrings, FixedStringsBecomeUtf8) {
   }
 }
 
+/// A zstd frame of one string of `length` times 'a', as a chunk of vlen-utf8, in a few bytes.
+/// Source of the form: RFC 8878, blocks of type RLE.
+std::vector<uint8_t> long_string(uint32_t length) {
+  std::vector<uint8_t> frame = {0x28, 0xB5, 0x2F, 0xFD, 0x00, 0x58};
+  const auto block = [&](uint32_t size, uint32_t type, bool last) {
+    const uint32_t header = size << 3 | type << 1 | static_cast<uint32_t>(last);
+    for (int shift : {0, 8, 16}) frame.push_back(static_cast<uint8_t>(header >> shift));
+  };
+  block(8, 0, false);
+  for (const uint32_t number : {1U, length}) {
+    for (int shift : {0, 8, 16, 24}) frame.push_back(static_cast<uint8_t>(number >> shift));
+  }
+  constexpr uint32_t kBlock = 128 << 10;
+  for (uint32_t done = 0; done < length; done += kBlock) {
+    block(std::min(kBlock, length - done), 1, length - done <= kBlock);
+    frame.push_back('a');
+  }
+  return frame;
+}
+
+TEST(ReadStrings, RepeatedStringsTakeNoMoreThanIsAllowed) {
+  TestArray array;
+  array.info_.shape = {2};
+  array.info_.chunk_shape = {1};
+  array.info_.type = DataType::kStringUtf8;
+  array.info_.strings = StringForm::kVlenUtf8;
+  array.info_.cell_bytes = 0;
+  array.info_.pipeline = codec::ChunkPipeline({{codec::ChunkFilterType::kZstd, 0}});
+  array.put(0, long_string(5 << 20));
+  array.put(1, long_string(1000));
+  const Strings strings = read_strings(array, 0, 2, 2);
+  EXPECT_EQ(strings.offsets, (std::vector<uint64_t>{0, 5 << 20, (5 << 20) + 1000}));
+  EXPECT_TRUE(std::all_of(strings.characters.begin(), strings.characters.end(),
+                          [](std::byte each) { return each == std::byte{'a'}; }));
+  // One chunk too many, and two that are too many together.
+  array.put(1, long_string(300 << 20));
+  EXPECT_THROW(read_strings(array, 0, 2, 2), CorruptData);
+  array.put(0, long_string(150 << 20));
+  array.put(1, long_string(150 << 20));
+  EXPECT_THROW(read_strings(array, 0, 2, 1), CorruptData);
+  EXPECT_THROW(read_strings(array, 0, 2, 2), CorruptData);
+}
+
+TEST(ReadValues, AStoredChunkIsNotMuchLongerThanItsCells) {
+  TestArray array;
+  set_ints(array, 4, 4);
+  array.info_.pipeline = codec::ChunkPipeline({{codec::ChunkFilterType::kZlib, 0}});
+  array.put(0, std::vector<uint8_t>(2 << 20));
+  const std::string said = message([&] { ints(array, 0, 4); });
+  EXPECT_NE(said.find("a chunk of 16 bytes is stored in 2097152"), std::string::npos) << said;
+}
+
 ArrayInfo with_shape(std::vector<uint64_t> shape, std::vector<uint64_t> chunk) {
   ArrayInfo info;
   info.shape = std::move(shape);

@@ -24,8 +24,11 @@ constexpr uint64_t kMostDirectoryBytes = uint64_t{1} << 30;
 /// An entry and its name.
 using Named = ZipEntries::value_type;
 
-/// Larger deflated entries are refused: each read would inflate all of one.
+/// Larger deflated entries are refused: each read would inflate all of one. So are those of more
+/// than 64 MiB that make more of a stored byte than cells and indexes do.
 constexpr uint64_t kMostInflatedBytes = uint64_t{1} << 30;
+constexpr uint64_t kMostUnlikelyBytes = uint64_t{64} << 20;
+constexpr uint64_t kMostLikelyRatio = 64;
 
 /// Inflated entries up to this size are kept, up to kKeptBytes in all.
 constexpr uint64_t kSmallBytes = uint64_t{1} << 20;
@@ -233,6 +236,11 @@ std::shared_ptr<const Buffer> ZipStore::inflated(const ZipEntry& entry,
         if (entry.size_bytes > kMostInflatedBytes) {
           throw Unsupported(concat("a deflated entry of ", entry.size_bytes,
                                    " bytes is not read, at most ", kMostInflatedBytes, kMakeAgain));
+        }
+        if (entry.size_bytes > kMostUnlikelyBytes &&
+            entry.size_bytes / kMostLikelyRatio > entry.stored_bytes) {
+          throw Unsupported(concat("a deflated entry of ", entry.size_bytes, " bytes, stored in ",
+                                   entry.stored_bytes, ", is not read", kMakeAgain));
         }
         expect_inflatable(entry.stored_bytes, entry.size_bytes);
         Buffer stored(entry.stored_bytes);

@@ -105,6 +105,16 @@ TEST(ZipStore, WhatIsNotReadIsNamedWhenItIsRead) {
   EXPECT_NE(method.find("method 93"), std::string::npos) << method;
 }
 
+TEST(ZipStore, ALongEntryOfNextToNothingIsNotInflated) {
+  ZipMember zeros{"zeros", std::string((size_t{64} << 20) + 1, '\0')};
+  zeros.deflated = true;
+  const auto store = opened(ZipWriter::archive({zeros, {"plain", "5"}}));
+  const auto said = message<Unsupported>([&] { contents(*store, "zeros"); });
+  EXPECT_NE(said.find("a deflated entry of 67108865 bytes, stored in"), std::string::npos) << said;
+  EXPECT_NE(said.find("d/x.zip/zeros"), std::string::npos) << said;
+  EXPECT_EQ(contents(*store, "plain"), "5");
+}
+
 TEST(ZipStore, AWholeStoredEntryHasItsChecksum) {
   std::string archive = ZipWriter::archive({{"a/b", "0123456789"}, {"c", "other"}});
   const size_t at = archive.find("0123");
