@@ -24,8 +24,10 @@ class Url {
 
   /// Relative references are resolved against the current URL.
   bool set(const std::string& text) {
-    // Blanks are escaped. Other schemes are accepted here, so that an error can name them.
-    const unsigned flags = CURLU_URLENCODE | CURLU_PATH_AS_IS | CURLU_NON_SUPPORT_SCHEME;
+    // Blanks are escaped; curl 8 also has to be told that they are there. Other schemes are
+    // accepted here, so that an error can name them.
+    const unsigned flags =
+        CURLU_URLENCODE | CURLU_ALLOW_SPACE | CURLU_PATH_AS_IS | CURLU_NON_SUPPORT_SCHEME;
     valid_ = curl_url_set(handle_, CURLUPART_URL, text.c_str(), flags) == CURLUE_OK;
     return valid_;
   }
