@@ -5,21 +5,21 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import shutil
-import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 import numpy as np
 import numpy.typing as npt
 
 from penstock.base.missing_package import require
+from penstock.base.scratch import scratch_folder
 from penstock.base.text import plural
 from penstock.base.validation import check_no_secrets, checked_local_path, described
 from penstock.dataset.dataset import Dataset
-from penstock.errors import InvalidArgument
+from penstock.errors import InvalidArgument, IoError
 from penstock.experiment.bucket import Bucket, in_threads, is_bucket
 from penstock.plan.shard import find_rank
 
@@ -102,7 +102,9 @@ _CHUNK_BYTES = 4 << 20
 
 #: The file that makes a folder a group, or an array.
 _METADATA = "zarr.json"
-_OBJECT_OF_ROWS = re.compile(rf"{_METADATA}|(values|joinids)/({_METADATA}|c(/\d+)*)")
+#: The object that names the call that writes to a bucket.
+_MARKER = "rows.partial"
+_OBJECT_OF_ROWS = re.compile(rf"{_METADATA}|{_MARKER}|(values|joinids)/({_METADATA}|c(/\d+)*)")
 
 #: Names that may occur in the folder of a zarr group of rows.
 _IN_A_GROUP = {"values", "joinids", "zarr.json", ".zgroup", ".zattrs", ".zmetadata"}
@@ -217,41 +219,31 @@ def _joinids_path(path: Path) -> Path:
     return path.with_suffix(".joinids.npy")
 
 
-def _beside(path: Path, ending: str) -> Path:
-    return path.with_name(path.name + ending)
-
-
 @contextlib.contextmanager
 def rows_file(path: Path | Bucket | None) -> Iterator[Path]:
-    """Yield the .npy file that ranks fill: beside the path, or a temporary one for memory and buckets.
+    """Yield the .npy file that ranks fill, in a folder of this call.
 
-    The file is removed afterwards, unless `finished` has renamed it.
+    The folder is beside the path, or a temporary one for memory and buckets. It is removed afterwards.
     """
     if path is None or isinstance(path, Bucket):
-        with tempfile.TemporaryDirectory(prefix="penstock-rows-") as folder:
-            yield Path(folder) / "rows.npy"
-        return
-    path.parent.mkdir(parents=True, exist_ok=True)
-    file = _beside(path, ".rows.partial" if is_zarr(path) else ".partial")
-    try:
-        yield file
-    finally:
-        file.unlink(missing_ok=True)
-        if is_zarr(path):
-            shutil.rmtree(_beside(path, ".partial"), ignore_errors=True)
+        folder = scratch_folder("penstock-rows-")
+    else:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        folder = scratch_folder(f"{path.name}.", path.parent)
+    with folder as own:
+        yield own / "rows.npy"
 
 
 def finished(file: Path, joinids: npt.NDArray[np.int64], path: Path | Bucket) -> Any:
     """Rename the file of filled rows, write the joinids, and return the rows."""
     if isinstance(path, Bucket):
-        return _to_bucket(open_rows(file), joinids, file.with_suffix(".zarr"), path)
+        return _to_bucket(open_rows(file), joinids, file.parent, path)
     if is_zarr(path):
-        return to_zarr(open_rows(file), joinids, path)
+        return _to_zarr(open_rows(file), joinids, file.parent, path)
     names = _joinids_path(path)
     if not (path.exists() and _holds(names, joinids)):
-        partial = _beside(names, ".partial")
-        with partial.open("wb") as written:
-            np.save(written, joinids)
+        partial = file.with_name("joinids.npy")
+        np.save(partial, joinids)
         # Two files cannot be replaced atomically. Old rows are removed first, so that a kill never
         # leaves them beside the joinids of other rows.
         path.unlink(missing_ok=True)
@@ -278,12 +270,25 @@ def _holds(names: Path, joinids: npt.NDArray[np.int64]) -> bool:
         return False
 
 
-def to_zarr(rows: npt.NDArray[Any], joinids: npt.NDArray[np.int64], path: Path) -> Any:
+def _to_zarr(
+    rows: npt.NDArray[Any], joinids: npt.NDArray[np.int64], folder: Path, path: Path
+) -> Any:
+    """Write a group in a folder of this call, rename it, and return the rows."""
+    import zarr
+
+    group = _group_in(folder, rows, joinids)
+    # Missing chunks read as zeros, so a group is renamed before it is removed.
+    if path.exists():
+        path.rename(folder / "old")
+    group.rename(path)
+    return zarr.open_group(str(path), mode="r+")["values"]
+
+
+def _group_in(folder: Path, rows: npt.NDArray[Any], joinids: npt.NDArray[np.int64]) -> Path:
     """Write rows and joinids as the arrays ``values`` and ``joinids`` of a group."""
     import zarr
 
-    partial = _beside(path, ".partial")
-    group = zarr.open_group(str(partial), mode="w")
+    group = zarr.open_group(str(folder / "group"), mode="w")
     width = rows.dtype.itemsize * int(np.prod(rows.shape[1:], dtype=np.int64))
     step = max(1, min(len(rows) or 1, _CHUNK_BYTES // max(1, width)))
     values = group.create_array(
@@ -292,37 +297,59 @@ def to_zarr(rows: npt.NDArray[Any], joinids: npt.NDArray[np.int64], path: Path) 
     for begin in range(0, len(rows), step):
         values[begin : begin + step] = np.asarray(rows[begin : begin + step])
     group.create_array("joinids", shape=joinids.shape, dtype=joinids.dtype)[:] = joinids
-    # Missing chunks read as zeros, so a group is renamed before it is removed.
-    old = _beside(path, ".old.partial")
-    shutil.rmtree(old, ignore_errors=True)
-    if path.exists():
-        path.rename(old)
-    partial.rename(path)
-    shutil.rmtree(old, ignore_errors=True)
-    return zarr.open_group(str(path), mode="r+")["values"]
+    return folder / "group"
+
+
+def _divided(paths: Iterable[str]) -> tuple[list[str], list[str]]:
+    """Return metadata, that of arrays before that of the group, and chunks."""
+    metadata = [path for path in paths if path.endswith(_METADATA)]
+    chunks = set(paths) - {*metadata, _MARKER}
+    return sorted(metadata, key=lambda path: -path.count("/")), sorted(chunks)
 
 
 def _to_bucket(
-    rows: npt.NDArray[Any], joinids: npt.NDArray[np.int64], local: Path, bucket: Bucket
+    rows: npt.NDArray[Any], joinids: npt.NDArray[np.int64], folder: Path, bucket: Bucket
 ) -> Any:
-    """Write a group to a bucket, by way of a folder on disk. It can be opened when it is whole."""
+    """Write a group to a bucket, by way of a folder on disk. It can be opened when it is whole.
+
+    The last of several calls that write there at once is done, the others raise IoError.
+    """
     import zarr
     from zarr.storage import ObjectStore
 
-    to_zarr(rows, joinids, local)
+    local = _group_in(folder, rows, joinids)
+    token = uuid4().hex.encode()
 
-    def late(path: str) -> tuple[int, int]:  # chunks, then arrays, then the group
-        return path.endswith(_METADATA), -path.count("/")
+    def check() -> None:
+        if bucket.read(_MARKER) != token:
+            raise IoError(f"another call has begun to write there: {bucket.address}")
 
-    before = sorted(_check_replaced_in(bucket), key=late, reverse=True)
-    for path in before:
-        if path.endswith(_METADATA):
-            bucket.delete(path)
-    for _ in in_threads(bucket.delete, (each for each in before if not each.endswith(_METADATA))):
-        pass
-    files = [each.relative_to(local).as_posix() for each in local.rglob("*") if each.is_file()]
-    chunks = [path for path in files if not path.endswith(_METADATA)]
-    bucket.put_files(local, chunks)
-    for path in sorted(set(files) - set(chunks), key=late):
+    def put(path: str) -> None:
+        check()
         bucket.put(path, local / path)
+
+    _check_replaced_in(bucket)
+    bucket.put(_MARKER, token)
+    metadata, chunks = _divided(_check_replaced_in(bucket))
+    for path in reversed(metadata):
+        bucket.delete(path)
+    for _ in in_threads(bucket.delete, chunks):
+        pass
+    sizes = {
+        each.relative_to(local).as_posix(): each.stat().st_size
+        for each in local.rglob("*")
+        if each.is_file()
+    }
+    metadata, chunks = _divided(sizes)
+    for _ in in_threads(put, chunks):
+        pass
+    there = bucket.sizes()
+    there.pop(_MARKER, None)
+    if there != {path: sizes[path] for path in chunks}:
+        check()
+        raise IoError(f"what was written there has changed meanwhile: {bucket.address}")
+    for path in metadata:
+        put(path)
+    check()
+    bucket.delete(_MARKER)
     return zarr.open_group(ObjectStore(bucket.store, read_only=True), mode="r")["values"]

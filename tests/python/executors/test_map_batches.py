@@ -6,6 +6,7 @@ import multiprocessing
 import signal
 import subprocess
 import sys
+import threading
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -190,18 +191,25 @@ def slow(X, obs):
         time.sleep(600)
     return X[:, :1000]
 
-ps.map_batches(slow, ps.Dataset(sys.argv[1], batch_size=50), out=sys.argv[2])
+from concurrent.futures import ThreadPoolExecutor
+executor = ThreadPoolExecutor(1) if sys.argv[3] == "threads" else None
+ps.map_batches(slow, ps.Dataset(sys.argv[1], batch_size=50), out=sys.argv[2], executor=executor)
 """
 
 
 @pytest.mark.parametrize(
-    ("name", "files"),
-    [("rows.npy", {"rows.npy", "rows.joinids.npy"}), ("rows.zarr", {"rows.zarr"})],
+    ("name", "files", "executor"),
+    [
+        ("rows.npy", {"rows.npy", "rows.joinids.npy"}, ""),
+        ("rows.zarr", {"rows.zarr"}, "threads"),
+    ],
 )
-def test_the_caller_is_killed(pbmc3k: Oracle, tmp_path: Path, name: str, files: set[str]) -> None:
+def test_the_caller_is_killed(
+    pbmc3k: Oracle, tmp_path: Path, name: str, files: set[str], executor: str
+) -> None:
     """In the midst of writing. There is no file, and the same call then writes all of it."""
     out = tmp_path / name
-    command = [sys.executable, "-c", CALLER, str(pbmc3k.path), str(out)]
+    command = [sys.executable, "-c", CALLER, str(pbmc3k.path), str(out), executor]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as caller:
         assert caller.stdout is not None
         assert caller.stdout.readline() == "here\n"
@@ -306,3 +314,34 @@ def test_wide_rows_take_little_memory(pbmc3k: Oracle, monkeypatch: pytest.Monkey
     assert rows.shape == (ds.n_obs, 1000)
     assert max(seen) * 1000 * 4 <= 1 << 20
     assert sum(seen) == ds.n_obs
+
+
+@pytest.mark.parametrize("name", ["rows.npy", "rows.zarr"])
+def test_two_calls_write_at_once(pbmc3k: Oracle, tmp_path: Path, name: str) -> None:
+    """Each writes files of its own. The last to end leaves its rows, whole."""
+    ds, out = ps.Dataset(pbmc3k.path, batch_size=50), tmp_path / name
+    begun, other_ended = threading.Event(), threading.Event()
+
+    def slow(X: Any, obs: Any) -> Any:
+        if obs["soma_joinid"][0] >= 1000:
+            begun.set()
+            assert other_ended.wait(60)
+        return obs["soma_joinid"] + 1
+
+    def ends(X: Any, obs: Any) -> Any:
+        return -obs["soma_joinid"]
+
+    def fails(X: Any, obs: Any) -> Any:
+        raise KeyError("no such cell")
+
+    with ThreadPoolExecutor(1) as pool:
+        first = pool.submit(ps.map_batches, slow, ds, out=out)
+        assert begun.wait(60)
+        with pytest.raises(KeyError):
+            ps.map_batches(fails, ds, out=out)
+        second = np.asarray(ps.map_batches(ends, ds, out=out))
+        np.testing.assert_array_equal(second, -np.arange(ds.n_obs))
+        other_ended.set()
+        rows = np.asarray(first.result())
+    np.testing.assert_array_equal(rows, np.arange(ds.n_obs) + 1)
+    assert not list(tmp_path.glob("*.partial"))

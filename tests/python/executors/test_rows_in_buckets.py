@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -76,8 +77,6 @@ def test_they_are_those_of_a_file(
 
 
 def test_on_an_executor(pbmc3k: Oracle, address: str) -> None:
-    from concurrent.futures import ThreadPoolExecutor
-
     ds = ps.Dataset(pbmc3k.path, batch_size=100, sparse=True)
     with ThreadPoolExecutor(2) as executor:
         rows = ps.map_batches(sums, ds, out=address, executor=executor)
@@ -135,6 +134,43 @@ def test_a_kill_leaves_no_half_of_them(
     rows = ps.map_batches(lambda X, obs: np.zeros(X.shape[0]), ps.Dataset(pbmc3k.path), out=address)
     assert not np.asarray(rows).any()
     assert (opened(address)["values"][:] == 0).all()
+
+
+@pytest.mark.parametrize("other", ["ends", "is killed"])
+def test_two_calls_write_at_once(
+    other: str, pbmc3k: Oracle, server: str, address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The one that began last writes its rows. The other gets an error, and no row of it is left."""
+    ds = ps.Dataset(pbmc3k.path, batch_size=100, sparse=True)
+    with fault_proxy(server) as proxy, fault_proxy(server) as second, ThreadPoolExecutor(1) as pool:
+        gate = Gate(proxy, "PUT", "joinids/zarr.json")
+        monkeypatch.setenv("AWS_ENDPOINT_URL", proxy.url)
+        first = pool.submit(ps.map_batches, sums, ds, out=address)
+        assert gate.reached.wait(60)
+        command = [sys.executable, "-c", DRIVER, str(pbmc3k.path), address, "2"]
+        if other == "ends":
+            monkeypatch.setenv("AWS_ENDPOINT_URL", server)
+            subprocess.run(command, check=True)
+        else:
+            theirs = Gate(second, "PUT", "joinids/c")
+            monkeypatch.setenv("AWS_ENDPOINT_URL", second.url)
+            with subprocess.Popen(command) as process:
+                assert theirs.reached.wait(60)
+                process.kill()
+            assert process.returncode == -signal.SIGKILL
+        gate.open.set()
+        with pytest.raises(ps.IoError, match="another call has begun to write there"):
+            first.result()
+    monkeypatch.setenv("AWS_ENDPOINT_URL", server)
+    if other == "ends":
+        assert (opened(address)["values"][:] == 2).all()
+        assert "rows.partial" not in names_in(server, address)
+    else:
+        with pytest.raises(zarr.errors.GroupNotFoundError):
+            opened(address)
+    rows = ps.map_batches(sums, ds, out=address)
+    np.testing.assert_array_equal(np.asarray(rows), ps.map_batches(sums, ds).values)
+    assert "rows.partial" not in names_in(server, address)
 
 
 def test_anything_else_is_never_replaced(pbmc3k: Oracle, server: str, address: str) -> None:
