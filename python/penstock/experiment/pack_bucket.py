@@ -15,10 +15,10 @@ from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from penstock import _core
+from penstock.base.scratch import scratch_folder
 from penstock.base.text import plural
 from penstock.errors import InvalidArgument, IoError
 from penstock.executors.parts import Executor
@@ -93,8 +93,15 @@ def _all_kept(packer: _core.Packer) -> PartsProgress:
 
 def _pack_part(job: PackJob, number: int, parts: int) -> tuple[int, int, int]:
     """Pack a part, on a worker. Return rows done, rows kept and bytes written."""
-    assert job.bucket is not None
-    now = pack_part_to_bucket(job, job.bucket, number, parts)
+    bucket = job.bucket
+    assert bucket is not None
+    with _packer(job, (number, parts, False)) as (packer, folder):
+        _check_marker(bucket, packer.key)  # the caller has made it
+        if bucket.read(_CONTENTS) is not None:
+            rows = packer.progress().rows_total
+            return rows, rows, 0
+        _pack_files(bucket, packer, folder, bucket.sizes(), None)
+        now = packer.progress()
     return now.rows_done, now.rows_kept, now.bytes_written
 
 
@@ -103,10 +110,10 @@ def _packer(
     job: PackJob, part: tuple[int, int, bool] | None = None
 ) -> Iterator[tuple[_core.Packer, Path]]:
     """Yield a packer, and the folder in scratch that it will write."""
-    with TemporaryDirectory(prefix="penstock-pack-", dir=job.scratch) as scratch:
-        packer = replace(job, path=f"{scratch}/pack").packer(part)
+    with scratch_folder("penstock-pack-", job.scratch) as scratch:
+        packer = replace(job, path=str(scratch / "pack")).packer(part)
         try:
-            yield packer, Path(scratch) / "pack"
+            yield packer, scratch / "pack"
         finally:
             packer.close()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -103,6 +104,43 @@ def test_a_part_of_a_pack_that_was_given_up(many_units: Path, place: Place) -> N
     with pytest.raises(ps.CorruptData, match=changed):
         for _ in ps.Dataset(place.open(), batch_size=100):
             pass
+
+
+def test_a_part_of_an_executor_that_comes_late(many_units: Path, place: Place) -> None:
+    """After its pack was deleted it leaves nothing that another pack would meet."""
+    with fault_proxy(place.server) as proxy, ThreadPoolExecutor(1) as pool:
+        gate = Gate(proxy, "PUT", ".rows")
+        held: list[tuple[Any, ...]] = []
+
+        class Late:
+            """Runs the first part, and keeps the others for later."""
+
+            def submit(self, *call: Any) -> Any:
+                held.append(call)
+                return pool.submit(*call)
+
+        with pytest.raises(ps.IoError, match="deleted meanwhile"):
+            thread = threading.Thread(
+                target=lambda: (gate.reached.wait(60), delete(), gate.open.set())
+            )
+
+            def delete() -> None:
+                for path in place.objects():
+                    key = f"{place.name}/{path}"
+                    client(place.server).delete_object(Bucket=BUCKET, Key=key)
+
+            thread.start()
+            ps.pack(
+                many_units, place.address, rows_per_file=500, executor=Late(), parts=3,
+                destination_options=place.through(proxy),
+            )  # fmt: skip
+        thread.join()
+    before = set(place.objects())
+    assert len(held) == 3
+    for _, function, arguments in (call[1:] for call in held):
+        with pytest.raises(ps.IoError, match="deleted meanwhile"):
+            function(*arguments)
+    assert set(place.objects()) == before
 
 
 def test_a_part_that_runs_on_after_the_end(many_units: Path, place: Place) -> None:
