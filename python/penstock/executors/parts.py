@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import pickle
+import threading
 import traceback
 import uuid
 from collections.abc import Callable, Iterable, Iterator
@@ -19,6 +21,18 @@ from penstock.errors import InvalidArgument, PenstockError
 AT_ONCE = 64
 #: Bytes of those parts, with their arguments and results.
 _BYTES = 512 << 20
+
+
+#: Held by the part of this process that runs.
+_running = threading.RLock()
+
+
+def _renew_lock() -> None:
+    global _running
+    _running = threading.RLock()
+
+
+os.register_at_fork(after_in_child=_renew_lock)  # a thread of the parent may hold it
 
 
 class PartFailed(PenstockError, RuntimeError):
@@ -124,9 +138,9 @@ def results(
                 token = uuid.uuid4().hex
                 with _losing(part, executor):
                     future = executor.submit(run_part, token, function, part.arguments)
-                running[future] = handed_out, part
-                handed_out += 1
-                future.add_done_callback(ended.put)
+                    running[future] = handed_out, part
+                    handed_out += 1
+                    future.add_done_callback(ended.put)
             if not running:
                 return
             future = ended.get()
@@ -180,8 +194,15 @@ class _Raised:
 
 
 def run_part(_token: str, function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
-    """Run a part, on a worker. Its error is a result, so that no executor wraps it or tries again."""
+    """Run a part, on a worker. Its error is a result, so that no executor wraps it or tries again.
+
+    Parts of a process run one after the other, whatever threads its executor has: each has threads and
+    memory of its own, and they share a model, torch's generators and a user's function.
+    """
     try:
-        return function(*arguments)
+        with _running:
+            return function(*arguments)
+    except SystemExit as error:
+        return _Raised(RuntimeError(f"sys.exit({error.code!r}) was called"))
     except Exception as error:
         return _Raised(error)

@@ -30,11 +30,18 @@ class RayExecutor(Executor):
         self._remote: dict[Callable[..., Any], Any] = {}
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        """Start a task, and return its future; `cancel` of the future does not stop the task."""
+        """Start a task, and return its future, whose `cancel` also interrupts a task that runs."""
         import ray
 
         if fn not in self._remote:
             remote = ray.remote(fn)
             self._remote[fn] = remote.options(**self._options) if self._options else remote
-        future: Future[Any] = self._remote[fn].remote(*args, **kwargs).future()
+        task = self._remote[fn].remote(*args, **kwargs)
+        future: Future[Any] = task.future()
+
+        def cancel() -> bool:
+            ray.cancel(task)
+            return True
+
+        future.cancel = cancel  # type: ignore[method-assign]
         return future

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from penstock import _core
 from penstock.errors import InvalidArgument
-from penstock.executors.parts import Executor, Part, checked_executor, results
+from penstock.executors.parts import Executor, Part, checked_executor, fitting, results
 from penstock.plan.measurements import SeveralMeasurements
 from penstock.plan.shard import Shard
 
@@ -26,6 +26,8 @@ Array = npt.NDArray[Any]
 
 #: Cells of a chunk. The last bits of sums of fractions depend on it.
 CHUNK_CELLS = 1 << 18
+#: Bytes of the sums of a gene in a group, with its limit.
+_GENE_BYTES = 64
 _SINGLE = ("float32", "int8", "uint8", "int16", "uint16", "bool")
 
 
@@ -56,11 +58,13 @@ def column_sums(
         statistics = _pass(ds, codes, group_count, upper)
         return statistics.group_sizes(), statistics.columns()
     _options(ds, by_row=False)  # raises what a part would raise
+    sums_bytes = _GENE_BYTES * ds.n_vars * min(group_count, CHUNK_CELLS)
     whole: _core.StatisticsSum | None = None
     done = results(
         checked_executor(executor),
         _sum_columns,
         _parts(ds, codes, group_count, upper),
+        fitting(sums_bytes),
         in_order=True,
     )
     for _, (columns, sums, sizes, groups) in done:

@@ -22,7 +22,7 @@ from penstock.dataset.functions import as_dataset
 from penstock.errors import InvalidArgument
 from penstock.executors.parts import Part, checked_executor, results
 
-from .parts import Parts, one_in_a_process
+from .parts import Parts
 from .rows import Rows, check_writer, checked_out, create, finished, joinids_of, rows_file
 
 
@@ -216,8 +216,7 @@ def _map_part(first: int, end: int, call: bytes) -> npt.NDArray[Any]:
     function, cells = _loaded(call)
     places = np.arange(first, end, dtype=np.uint64)
     part = cells.with_rows(cells.reader.selection.rows.take(places))
-    with one_in_a_process():
-        return np.concatenate([rows for _, rows in _mapped(function, part, first)])
+    return np.concatenate([rows for _, rows in _mapped(function, part, first)])
 
 
 @lru_cache(maxsize=1)

@@ -2,35 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import threading
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
 
 from penstock.errors import Internal
 from penstock.executors.parts import AT_ONCE, Executor, Part, fitting, results
-
-_lock = threading.RLock()
-
-
-def _renew_lock() -> None:
-    global _lock
-    _lock = threading.RLock()
-
-
-os.register_at_fork(after_in_child=_renew_lock)  # a thread of the parent may hold it
-
-
-def one_in_a_process() -> AbstractContextManager[Any]:
-    """Return a lock for a part: an executor may have threads.
-
-    A model, torch's generators and a user's function are one for all threads.
-    """
-    return _lock
-
 
 #: Most bytes of rows in a part, if its call has no more.
 _PART_BYTES = 8 << 20

@@ -73,6 +73,40 @@ def test_the_first_error_is_raised_as_itself(kind: str, tmp_path: Path) -> None:
     assert len(functions.ran(tmp_path)) < 100, "parts that had not begun are cancelled"
 
 
+def test_a_part_that_ends_its_process_fails() -> None:
+    with (
+        made("processes") as executor,
+        pytest.raises(RuntimeError, match=r"sys\.exit\(3\) was called"),
+    ):
+        list(results(executor, sys.exit, [Part("cells 0 to 9", (3,))]))
+
+
+def test_an_executor_that_returns_no_future() -> None:
+    class Returning:
+        def submit(self, *call: Any) -> Any:
+            return None
+
+    with pytest.raises(PartFailed, match="Returning lost part 0: AttributeError"):
+        list(results(Returning(), functions.square, parts(1)))
+
+
+def test_parts_of_a_process_run_one_after_the_other() -> None:
+    """Each has the memory that it was given, however many threads its worker has."""
+    running, most = 0, 0
+
+    def counted(number: int) -> int:
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        time.sleep(0.01)
+        running -= 1
+        return number
+
+    with ThreadPoolExecutor(4) as pool:
+        assert len(list(results(pool, counted, parts(12)))) == 12
+    assert most == 1
+
+
 def test_an_error_that_does_not_pickle() -> None:
     with (
         made("processes") as executor,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -54,8 +55,10 @@ def test_parts_on_ray(executor: RayExecutor, tmp_path: Path) -> None:
     assert functions.ran(tmp_path).count(3) == 2, "Ray runs a part again whose worker was killed"
     error = ps.NotFound("there is no cell")
     with pytest.raises(ps.NotFound) as raised:
-        list(results(executor, functions.raising, parts(40, str(tmp_path), after=(error,))))
+        list(results(executor, functions.raising, parts(200, str(tmp_path), after=(error,))))
     assert str(raised.value) == "there is no cell"
+    time.sleep(1)  # what still ran would be noted by then
+    assert len(functions.ran(tmp_path)) < 50, "parts that had not begun are cancelled"
     with pytest.raises(PartFailed, match="RayExecutor lost part 0: WorkerCrashedError"):
         list(results(executor, functions.always_killing, parts(1)))
 

@@ -95,7 +95,7 @@ def test_the_peak_of_a_worker(job: Callable[..., None], cells: Path, tmp_path: P
     ds = ps.Dataset(cells, sparse=True, batch_size=32, memory_budget=BUDGET, threads=2)
     with (
         distributed.LocalCluster(
-            n_workers=1, threads_per_worker=1, dashboard_address=None, memory_limit=limit,
+            n_workers=1, threads_per_worker=4, dashboard_address=None, memory_limit=limit,
             local_directory=str(tmp_path),
         ) as cluster,
         distributed.Client(cluster) as client,
