@@ -56,6 +56,8 @@ def mistyped(host: str) -> list[str]:
         f"https;//user:{SECRET}@{host}/exp",
         f"//user:{SECRET}@{host}/exp",
         f"https:/{host}/exp?sig={SECRET}",
+        f"simplecache::http://user:{SECRET}@{host}/exp",
+        f"http%3A//user:{SECRET}@{host}/exp",
     ]
 
 
