@@ -200,7 +200,9 @@ class Binder {
   /// towards zero for integers, anything to booleans. List members are not cast.
   uint64_t cast(const Literal& value, const ColumnInfo& info, bool in_list) const {
     if (value.kind == Literal::Kind::kString) {
-      fail(value, "expected a number for " + named(info) + ", found a string");
+      fail(value, info.type == DataType::kBool
+                      ? "expected True or False for " + named(info) + ", found a string"
+                      : "expected a number for " + named(info) + ", found a string");
     }
     if (is_floating(info.type)) return cast_floating(value, info);
     const bool fraction = value.kind == Literal::Kind::kFloat;

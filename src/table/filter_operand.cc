@@ -1,5 +1,6 @@
 #include "table/filter_operand.h"
 
+#include <cctype>
 #include <utility>
 
 #include "table/filter_token.h"
@@ -50,6 +51,19 @@ std::string_view describe(const Operand& operand) {
   return "a list";
 }
 
+std::string value_expected(std::string_view name) {
+  std::string lower(name);
+  for (char& c : lower) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  const bool is_bool = lower == "true" || lower == "false";
+  const bool is_missing = lower == "nan" || lower == "na" || lower == "null" || lower == "none";
+  return "expected a value, found the name '" + std::string(name) + "'; " +
+         (is_bool ? "a bool is written True or False"
+          : is_missing
+              ? "a missing value is written None. NaN is a number that no comparison finds: "
+                "choose such cells by a bool array, as obs[column].isna()"
+              : "a string is put in quotes");
+}
+
 FilterNode compare(std::string_view text, const Operand& left, const ComparisonToken& op,
                    const Operand& right) {
   using Kind = Operand::Kind;
@@ -60,8 +74,7 @@ FilterNode compare(std::string_view text, const Operand& left, const ComparisonT
     if (side->kind == Kind::kList) fail(text, *side, "a list stands only after 'in' or 'not in'");
   }
   if (left.kind == Kind::kColumn && right.kind == Kind::kColumn) {
-    fail(text, right,
-         "expected a value, found the name '" + right.column + "'; a string is put in quotes");
+    fail(text, right, value_expected(right.column));
   }
   if (left.kind == Kind::kValue && right.kind == Kind::kValue) {
     fail_at(text, left.begin, right.end, "expected a column on one side of '" + op.text + "'");

@@ -25,6 +25,9 @@ struct Operand {
 
 std::string_view describe(const Operand& operand);
 
+/// What is said of a name that stands in the place of a value.
+std::string value_expected(std::string_view name);
+
 /// An operator between two operands.
 struct ComparisonToken {
   enum class Kind : uint8_t { kCompare, kIn, kNotIn };

@@ -129,7 +129,8 @@ INSTANTIATE_TEST_SUITE_P(
         Refused{"a in [1] == 2", "chain", 9}, Refused{"f(a) == 1", "only attr", 1},
         Refused{"\xC3\xA9 == $", "unexpected character", 5},
         Refused{"a == '\\ud800'", "not a Unicode", 6}, Refused{"~(a == 1)", "use 'not'", 0},
-        Refused{"a == -'x'", "number after", 6}));
+        Refused{"a == true", "True or False", 5}, Refused{"a in [FALSE]", "True or False", 6},
+        Refused{"a == nan", "isna()", 5}, Refused{"a == -'x'", "number after", 6}));
 
 TEST(FilterParser, DeepNestingIsRefused) {
   const std::string open(300, '('), close(300, ')');

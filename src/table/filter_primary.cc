@@ -97,8 +97,7 @@ Operand FilterParser::parse_list() {
   while (!at_operator("]")) {
     Operand item = parse_sign();
     if (item.kind == Operand::Kind::kColumn) {
-      fail(item,
-           "expected a value, found the name '" + item.column + "'; a string is put in quotes");
+      fail(item, value_expected(item.column));
     }
     if (item.kind != Operand::Kind::kValue) {
       fail(item, "expected a value in the list, found " + std::string(describe(item)));
