@@ -21,7 +21,8 @@ std::function<Texts(const std::string&)> credentials_of(nb::object function) {
     try {
       return nb::cast<Texts>((*kept)(profile));
     } catch (nb::python_error& error) {
-      throw IoError("credentials cannot be found: " + std::string(error.what()));
+      // The message alone: what() also has the traceback.
+      throw IoError("credentials cannot be found: " + std::string(nb::str(error.value()).c_str()));
     }
   };
 }
