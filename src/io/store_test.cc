@@ -339,6 +339,7 @@ TEST(Paths, AddressesWithSecretsAreRefusedUnseen) {
                           "http://user%3Ahidden%40host/x",
                           "s3://AKIA%3ahidden%40bucket/x",
                           "simplecache::https://user:hidden@host/x",
+                          "simplecache::https:/user:hidden@host/x",
                           "https%3A//user:hidden@host/x",
                           "https\xef\xbc\x9a//user:hidden@host/x",
                           "https:/host/x?hidden"}) {
@@ -353,11 +354,11 @@ TEST(Paths, AddressesWithSecretsAreRefusedUnseen) {
       EXPECT_EQ(said.find("zzz"), std::string::npos) << said;
     }
   }
-  for (const char* uri :
-       {"http://host:80/a%40b:c", "http://host/a@b:c", "https://[fe80::1]:443/x",
-        "https://[fe80::1]/x", "s3://bucket/a?b", "/data/http://user:x@host", "user:x@host/x", "",
-        "http://", "http:/host", "http/a@b", "https@a", "httpd:a@b", "a b://c:d@e",
-        "data/http://a:b@c", "//share/a:b@c", "s3://arn:aws:s3:eu-west-1:1234:accesspoint/x"}) {
+  for (const char* uri : {"http://host:80/a%40b:c", "http://host/a@b:c", "https://[fe80::1]:443/x",
+                          "https://[fe80::1]/x", "s3://bucket/a?b", "/data/http://user:x@host",
+                          "user:x@host/x", "", "http://", "http:/host", "http/a@b", "https@a",
+                          "httpd:a@b", "a b://c:d@e", "data/http://a:b@c", "http_data/a@b",
+                          "//share/a:b@c", "s3://arn:aws:s3:eu-west-1:1234:accesspoint/x"}) {
     EXPECT_EQ(secret_part_of(uri), "") << uri;
   }
   EXPECT_EQ(shown_address("https://user:pass@host/p@q?token=t#f"), "https://host/p@q");

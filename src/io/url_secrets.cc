@@ -48,8 +48,11 @@ bool has_web_inside(std::string_view address) {
   const std::string text = lower(address);
   const size_t web = text.find("http");
   if (web == std::string::npos || web > text.find('/')) return false;
-  const size_t slashes = text.find("//", web);
-  return slashes != std::string::npos && text.find('@', slashes) != std::string::npos;
+  const size_t end = web + (text.compare(web, 5, "https") == 0 ? 5 : 4);
+  const size_t slash = text.find('/', end);
+  if (slash == std::string::npos || slash == end) return false;
+  const bool is_colon = text[end] == ':' || text[end] == '%' || (text[end] & 0x80) != 0;
+  return is_colon && text.find('@', slash) != std::string::npos;
 }
 
 /// Whether '?' and '#' are plain characters of names in this scheme.

@@ -17,7 +17,7 @@ from penstock.base.suggestions import did_you_mean
 from penstock.errors import InvalidArgument
 
 #: Start of an address in a text, also with a mistyped scheme.
-_SCHEME_END = r"://|(?i:https?)(?:[:;]|//)"
+_SCHEME_END = r"://|(?i:https?)(?:[:;%]|//|[^\x00-\x7f])"
 #: Start of a URL in a Path, which drops a slash.
 _URL_IN_PATH = re.compile("[A-Za-z][A-Za-z0-9+.-]+:/[^/]")
 _UNITS = {
