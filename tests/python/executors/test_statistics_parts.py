@@ -14,6 +14,7 @@ import part_functions
 import penstock as ps
 import pytest
 from conftest import Oracle
+from penstock import _core
 from penstock.executors import PartFailed
 from penstock.genes import chunks
 
@@ -147,3 +148,34 @@ def test_refused(census_like: Oracle) -> None:
         for statistics in (ps.gene_statistics, ps.cell_statistics):
             with pytest.raises(ps.InvalidArgument, match="no callables"):
                 statistics(called, executor=pool)
+
+
+def test_sums_under_way_are_bounded_by_bytes(
+    census_like: Oracle, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Large sums: two parts at a time, also if a later one ends first."""
+    monkeypatch.setattr(chunks, "CHUNK_CELLS", 100)
+    monkeypatch.setattr("penstock.executors.parts._BYTES", 1)
+    under_way, most = 0, 0
+
+    class Counting(ThreadPoolExecutor):
+        def submit(self, *call: Any) -> Any:
+            nonlocal under_way, most
+            under_way += 1
+            most = max(most, under_way)
+            return super().submit(*call)
+
+    real = _core.StatisticsSum.add
+
+    def add(self: Any, *given: Any) -> None:
+        nonlocal under_way
+        under_way -= 1
+        real(self, *given)
+
+    ds = dataset(census_like.path, "groups")
+    monkeypatch.setattr(_core.StatisticsSum, "add", add)
+    with Counting(2) as pool:
+        found = JOBS["groups"](ds, executor=pool)
+    assert most == 2
+    assert under_way == 0
+    assert same_bits(found, JOBS["groups"](ds))
