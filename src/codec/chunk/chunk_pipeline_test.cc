@@ -92,7 +92,7 @@ TEST(ChunkPipeline, BoundsMultiply) {
 TEST(ChunkPipeline, NoMoreIsDecodedThanIsAllowed) {
   const Bytes zeros(size_t{20} << 20);
   const Bytes frame = zstd_frame(zeros, false);
-  Bytes lz4(4 + LZ4_compressBound(static_cast<int>(zeros.size())));
+  Bytes lz4(4 + static_cast<size_t>(LZ4_compressBound(static_cast<int>(zeros.size()))));
   const auto claimed = static_cast<uint32_t>(zeros.size());
   std::memcpy(lz4.data(), &claimed, sizeof(claimed));
   lz4.resize(
