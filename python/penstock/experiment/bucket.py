@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 
 from penstock import _core
 from penstock.base.missing_package import require
-from penstock.base.validation import check_no_secrets
+from penstock.base.validation import check_no_secrets, check_regular
 from penstock.errors import InvalidArgument, IoError, NotFound, PenstockError, Unsupported
 
 from .experiment import Experiment, open_stored
@@ -35,6 +35,15 @@ _AT_ONCE = 16
 _REQUEST_BYTES, _REQUEST_SECONDS = 8 << 20, 60
 #: S3 takes 10,000 parts of an upload.
 _MOST_PARTS = 9_000
+#: Nobody can listen on port 0.
+_NOWHERE = "127.0.0.1:0"
+#: Options of obstore's HTTP client that have a text, a number or a bool.
+_CLIENT_OPTIONS = {
+    "allow_http", "allow_invalid_certificates", "connect_timeout", "default_content_type", "http1_only",
+    "http2_keep_alive_interval", "http2_keep_alive_timeout", "http2_keep_alive_while_idle", "http2_only",
+    "pool_idle_timeout", "pool_max_idle_per_host", "proxy_ca_certificate", "proxy_excludes", "proxy_url",
+    "randomize_addresses", "read_timeout", "root_certificate", "timeout", "user_agent",
+}  # fmt: skip
 
 
 def is_bucket(address: Any) -> bool:
@@ -104,8 +113,15 @@ class Bucket:
 
         stores: Any = obstore.store  # its types list the names of all options
         if self.scheme != "s3":
+            options = self._options.items()
+            config = {name: value for name, value in options if not _of_client(name)}
+            client: dict[str, Any] = {
+                bare: value for name, value in options if (bare := _of_client(name))
+            }
+            if certificates := _named_certificates():
+                client.setdefault("root_certificate", certificates)
             try:
-                return stores.from_url(self.address, config=self._options)
+                return stores.from_url(self.address, config=config, client_options=client)
             except BaseException as error:  # a panic of Rust is no Exception
                 if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
                     raise
@@ -117,6 +133,7 @@ class Bucket:
         # What the engine finds for reading, whatever obstore would find in the environment.
         access = _core.S3Access(self.address, self._options, credentials_function(self.address))
         key = access.key()
+        has_tls = access.url.lower().startswith("https://")
         config = {
             "endpoint": access.url,
             "aws_endpoint_url_s3": access.url,  # which comes before the other in the environment
@@ -129,8 +146,11 @@ class Bucket:
         client = {
             "timeout": timedelta(seconds=_REQUEST_SECONDS),
             "connect_timeout": timedelta(seconds=float(self._options.get("connect_timeout") or 10)),
-            "allow_http": True,  # what an endpoint without TLS needs
+            "allow_http": not has_tls,  # nor is a redirect from https to http followed
+            **_no_other_host(access.url),
         }
+        if has_tls and (certificates := _named_certificates()):
+            client["root_certificate"] = certificates
         retry = {
             "max_retries": int(float(self._options.get("max_attempts") or 8)) - 1,
             # With the time of three requests without an answer.
@@ -276,7 +296,55 @@ class Bucket:
         except (BaseError, OSError, ValueError) as error:
             if isinstance(error, FileNotFoundError) or "NoSuchBucket" in str(error):
                 raise NotFound(f"there is no such bucket: {self.address}") from None
+            if self.scheme == "s3" and any(each in str(error) for each in (_NOWHERE, "BadScheme")):
+                raise IoError(
+                    f"cannot {action}: the S3 endpoint redirects to another host, or from https:// to "
+                    "http://, which is not followed; if it is the right one, give it as endpoint in "
+                    f"storage_options: {place}"
+                ) from None
             raise IoError(f"cannot {action}: {place}: {_told(error)}") from None
+
+
+def _no_other_host(url: str) -> dict[str, str]:
+    """Return settings by which obstore connects to the host of a URL alone.
+
+    obstore follows redirects, with the session token in a header. So all other hosts get a proxy that
+    cannot be reached. Nothing is set if the environment names a proxy for the host.
+    """
+    # Imported here: it would double the time of `import penstock`.
+    from urllib.parse import urlsplit
+    from urllib.request import getproxies, proxy_bypass
+
+    parts = urlsplit(url)
+    host = parts.hostname or ""
+    if {parts.scheme, "all"} & getproxies().keys() and not proxy_bypass(host):
+        return {}
+    return {"proxy_url": f"http://{_NOWHERE}", "proxy_excludes": host}
+
+
+def _named_certificates() -> bytes | None:
+    """Return the certificates of a variable that the engine knows, but obstore does not."""
+    for name in ("CURL_CA_BUNDLE", "AWS_CA_BUNDLE"):
+        if path := os.environ.get(name):
+            check_regular(name, path)
+            try:
+                return Path(path).read_bytes()
+            except OSError as error:
+                raise IoError(
+                    f"{name} must name a file of certificates: {error.strerror}: {path}"
+                ) from None
+    return None
+
+
+def _of_client(name: str) -> str | None:
+    """Return the name of an option of obstore's HTTP client, None for an option of a store.
+
+    obstore panics if it finds one among the options of a store.
+    """
+    for prefix in ("", "azure_", "google_"):
+        if name.startswith(prefix) and (bare := name.removeprefix(prefix)) in _CLIENT_OPTIONS:
+            return bare
+    return None
 
 
 def _told(error: BaseException) -> str:
@@ -286,6 +354,13 @@ def _told(error: BaseException) -> str:
     said = [
         found[1] for tag in ("Code", "Message") if (found := re.search(f"<{tag}>([^<]*)<", text))
     ]
+    if invalid := re.search(r"InvalidCertificate\(\s*(\w+)", text):
+        line += f": the server's certificate is not valid ({invalid[1]})"
+        if invalid[1] == "UnknownIssuer":
+            line += (
+                "; CURL_CA_BUNDLE, AWS_CA_BUNDLE or SSL_CERT_FILE must name a file with the certificate of "
+                "its authority"
+            )
     return " ".join([line.split("<", 1)[0].rstrip(": "), *([": ".join(said)] if said else [])])
 
 

@@ -209,7 +209,7 @@ def test_wrong_arguments(many_units: Path, place: Place, tmp_path: Path) -> None
     with pytest.raises(ps.InvalidArgument, match="scratch must be a folder that is there"):
         ps.pack(many_units, place.address, **to, scratch=tmp_path / "nowhere")
     for options in (
-        {"account_name": "hidden", "allow_http": True},  # a panic of Rust
+        {"account_name": "hidden", "allow_http": "hidden"},
         {"use_emulator": "hidden"},
         {"nothing": "hidden"},
         {"token": ["hidden"]},
@@ -329,6 +329,32 @@ def test_an_empty_folder_of_a_console(many_units: Path, place: Place, tmp_path: 
     objects = place.objects()
     del objects[""]
     assert objects == contents(tmp_path / "whole.pack")
+
+
+@pytest.mark.parametrize("name", ["allow_http", "azure_allow_http"])
+def test_options_of_the_client(name: str, capfd: pytest.CaptureFixture[str]) -> None:
+    """obstore takes them apart from those of a store, or Rust panics."""
+    seen: list[str] = []
+
+    class Refusing(Handler):
+        def do_GET(self) -> None:
+            seen.append(self.path)
+            self.answer(b"<Error><Code>No</Code></Error>", 403)
+
+    with serving(Refusing) as url:
+        options = {"account_name": "a", "skip_signature": True, "endpoint": url, name: True}
+        bucket = buckets.Bucket("destination", "az://container/a.pack", options)
+        with pytest.raises(ps.IoError, match="403 Forbidden"):
+            bucket.sizes()
+    assert seen
+    assert "panicked" not in capfd.readouterr().err
+
+
+def test_certificates_that_are_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_CA_BUNDLE", str(tmp_path / "none.pem"))
+    monkeypatch.delenv("CURL_CA_BUNDLE", raising=False)
+    with pytest.raises(ps.IoError, match=r"AWS_CA_BUNDLE must name a file .*none\.pem"):
+        buckets.Bucket("destination", "az://container/a.pack", {"account_name": "a"})
 
 
 def test_a_store_that_is_written_but_not_read(many_units: Path, tmp_path: Path) -> None:

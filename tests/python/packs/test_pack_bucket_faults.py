@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -253,3 +254,55 @@ def test_an_error_shows_no_token(many_units: Path) -> None:
         with pytest.raises(ps.IoError, match="InvalidToken: It is bad") as caught:
             ps.pack(many_units, "s3://bucket/a.pack", destination_options=options)
     assert token not in "".join(traceback.format_exception(caught.value))
+
+
+#: What a bucket does, each as one request.
+CALLS: dict[str, Callable[[buckets.Bucket], Any]] = {
+    "read": lambda bucket: bucket.read("a"),
+    "list": lambda bucket: bucket.sizes(),
+    "write": lambda bucket: bucket.put("a", b"content"),
+    "create": lambda bucket: bucket.create("a", b"content"),
+    "delete": lambda bucket: bucket.delete("a"),
+}
+
+
+@pytest.mark.parametrize("call", CALLS)
+@pytest.mark.parametrize("status", [303, 307])
+def test_no_redirect_leads_to_another_host(
+    status: int, call: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other host would see the session token."""
+    for name in [name for name in os.environ if name.lower().endswith("_proxy")]:
+        monkeypatch.delenv(name)
+    seen: list[str] = []
+
+    class Other(Handler):
+        def do_GET(self) -> None:
+            seen.append(self.command)
+            self.answer(b"")
+
+        do_PUT = do_POST = do_DELETE = do_HEAD = do_GET  # noqa: N815
+
+    class Redirecting(Handler):
+        def do_GET(self) -> None:
+            self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            if "delimiter" in self.path:  # the engine's
+                self.answer(
+                    b"<ListBucketResult><IsTruncated>false</IsTruncated></ListBucketResult>"
+                )
+                return
+            self.send_response(status)
+            self.send_header("Location", other.replace("127.0.0.1", "localhost") + self.path)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        do_PUT = do_POST = do_DELETE = do_HEAD = do_GET  # noqa: N815
+
+    with serving(Other) as other, serving(Redirecting) as endpoint:
+        options = {
+            "endpoint": endpoint, "key": "a", "secret": "b", "token": "c", "max_attempts": 1,
+        }  # fmt: skip
+        bucket = buckets.Bucket("destination", "s3://bucket/a.pack", options)
+        with pytest.raises(ps.IoError, match=r"redirects to another host|307 Temporary Redirect"):
+            CALLS[call](bucket)
+    assert seen == []

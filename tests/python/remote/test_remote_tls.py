@@ -329,3 +329,113 @@ def test_no_redirect_leads_from_https_to_http(served: Path, certificate, host: s
     for line in said:
         assert line.startswith("IoError")
         assert "SECRET" not in line
+
+
+WRITE = """
+import sys
+import penstock as ps
+from penstock.experiment.bucket import Bucket
+options = {"endpoint": sys.argv[1], "key": "a", "secret": "b", "token": "c", "max_attempts": 1}
+bucket = Bucket("destination", "s3://bucket/a.pack", options)
+for path in ("there", "moved"):
+    try:
+        print(bucket.read(path))
+    except ps.IoError as error:
+        print(error)
+"""
+
+
+@contextmanager
+def tls_bucket(certificate: tuple[Path, Path], moved: str) -> Iterator[str]:
+    """An S3 with an object that is there, and one that is moved to another server."""
+
+    class Endpoint(Handler):
+        def do_GET(self) -> None:
+            if "delimiter" in self.path:
+                self.answer(
+                    b"<ListBucketResult><IsTruncated>false</IsTruncated></ListBucketResult>"
+                )
+            elif self.path.endswith("/there"):
+                self.send_response(200)
+                for name, value in (
+                    ("Content-Length", "7"), ("ETag", '"1"'),
+                    ("Last-Modified", "Mon, 01 Jan 2024 00:00:00 GMT"),
+                ):  # fmt: skip
+                    self.send_header(name, value)
+                self.end_headers()
+                self.wfile.write(b"content")
+            else:
+                self.send_response(307)
+                self.send_header("Location", moved + self.path)
+                self.send_header("Content-Length", "0")
+                self.end_headers()
+
+    with serving(Endpoint, tls_context(certificate)) as url:
+        yield url
+
+
+def signed_by_an_authority(folder: Path) -> tuple[Path, Path, Path]:
+    """Certificate and key of a server, and the certificate of the authority; rustls wants two."""
+    from cryptography.hazmat.primitives import hashes, serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+
+    pem = serialization.Encoding.PEM
+    authority, own = (ec.generate_private_key(ec.SECP256R1()) for _ in range(2))
+    names = [
+        x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, each)]) for each in ("ca", "server")
+    ]
+    now = datetime.datetime.now(datetime.UTC)
+    address = x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))])
+    for name, key, is_authority in ((names[0], authority, True), (names[1], own, False)):
+        made = (
+            x509.CertificateBuilder()
+            .subject_name(name)
+            .issuer_name(names[0])
+            .public_key(key.public_key())
+            .serial_number(1 + is_authority)
+            .not_valid_before(now - datetime.timedelta(days=1))
+            .not_valid_after(now + datetime.timedelta(days=1))
+            .add_extension(x509.BasicConstraints(is_authority, path_length=None), critical=True)
+            .add_extension(address, critical=False)
+            .sign(authority, hashes.SHA256())
+        )
+        file = folder / ("authority.pem" if is_authority else "server.pem")
+        file.write_bytes(made.public_bytes(pem))
+    (folder / "key.pem").write_bytes(
+        own.private_bytes(
+            pem,
+            serialization.PrivateFormat.TraditionalOpenSSL,
+            serialization.NoEncryption(),
+        )
+    )
+    return folder / "server.pem", folder / "key.pem", folder / "authority.pem"
+
+
+@pytest.mark.parametrize("variable", ["CURL_CA_BUNDLE", "AWS_CA_BUNDLE", "SSL_CERT_FILE"])
+def test_writing_to_a_bucket_trusts_what_reading_does(tmp_path: Path, variable: str) -> None:
+    """And follows no redirect from https to http, even on the same host."""
+    pytest.importorskip("obstore")
+    *certificate, authority = signed_by_an_authority(tmp_path)
+    seen: list[str] = []
+
+    class Plain(Handler):
+        def do_GET(self) -> None:
+            seen.append(self.path)
+            self.answer(b"")
+
+    with serving(Plain) as plain, tls_bucket((certificate[0], certificate[1]), plain) as url:
+        environment = {"AWS_EC2_METADATA_DISABLED": "true", variable: str(authority)}
+        there, moved = opened(url, script=WRITE, **environment).splitlines()
+    assert there == "b'content'"
+    assert "redirects to another host, or from https:// to http://" in moved
+    assert seen == []
+
+
+def test_an_error_of_writing_says_that_the_certificate_is_not_trusted(tmp_path: Path) -> None:
+    """The engine looks for certificates once, obstore for each bucket."""
+    pytest.importorskip("obstore")
+    *certificate, authority = signed_by_an_authority(tmp_path)
+    change = "import penstock.experiment.bucket as b; b._named_certificates = lambda: None\n"
+    with tls_bucket((certificate[0], certificate[1]), "http://127.0.0.1:9") as url:
+        said = opened(url, script=change + WRITE, CURL_CA_BUNDLE=str(authority)).splitlines()
+    assert "the server's certificate is not valid (UnknownIssuer); CURL_CA_BUNDLE" in said[0]
