@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 from collections.abc import Callable, Mapping
 from datetime import UTC
 from typing import Any
 
-from penstock.errors import InvalidArgument, IoError
+from penstock.base.validation import check_regular
+from penstock.errors import InvalidArgument, IoError, PenstockError
 
 Texts = dict[str, str]
 
@@ -107,25 +109,61 @@ def credentials_function(uri: str) -> Callable[[str], Texts] | None:
 
 def botocore_credentials(profile: str) -> Texts:
     """Return the credentials that botocore finds, or an empty dict."""
-    import botocore.exceptions
     import botocore.session
 
     try:
-        found = botocore.session.Session(profile=profile or None).get_credentials()
+        session = botocore.session.Session(profile=profile or None)
+        _check_files(session)
+        found = session.get_credentials()
         if found is None:
             return {}
         frozen = found.get_frozen_credentials()  # refreshes them
-    except botocore.exceptions.BotoCoreError as error:
-        raise IoError(f"botocore cannot get credentials: {error}") from None
-    texts = {
-        "access_key_id": frozen.access_key or "",
-        "secret_access_key": frozen.secret_key or "",
-        "session_token": frozen.token or "",
-    }
-    end = getattr(found, "_expiry_time", None)
-    if end is not None:
-        texts["expiration"] = end.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    return texts
+        texts = {
+            "access_key_id": frozen.access_key or "",
+            "secret_access_key": frozen.secret_key or "",
+            "session_token": frozen.token or "",
+        }
+        end = getattr(found, "_expiry_time", None)
+        if end is not None:
+            texts["expiration"] = end.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        for text in texts.values():
+            text.encode()  # a credential process may give numbers and lone surrogates
+        return texts
+    except PenstockError:
+        raise
+    except Exception as error:
+        # Its text may have what a credential process printed, so it is not shown.
+        kind, of = type(error).__name__, f" of profile {profile!r}" if profile else ""
+        do = (
+            "log in by `aws sso login`"
+            if "SSO" in kind
+            else "`aws sts get-caller-identity` says why"
+        )
+        raise IoError(f"botocore cannot get credentials{of} ({kind}); {do}") from None
+
+
+#: Variables that name a file which botocore reads.
+_FILES_OF_BOTOCORE = (
+    "AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE", "AWS_CREDENTIAL_FILE",
+    "BOTO_CONFIG",
+)  # fmt: skip
+
+
+def _check_files(session: Any) -> None:
+    """Refuse pipes and devices in place of files that botocore reads. It would wait or read for ever."""
+    paths = {name: os.environ.get(name) for name in _FILES_OF_BOTOCORE}
+    profiles = session.full_config.get("profiles", {})
+    profile, seen = session.profile or "default", set()
+    while isinstance(profile, str) and profile not in seen:
+        seen.add(profile)
+        settings = profiles.get(profile, {})
+        paths[f"web_identity_token_file of profile {profile!r}"] = settings.get(
+            "web_identity_token_file"
+        )
+        profile = settings.get("source_profile")
+    for name, path in paths.items():
+        if isinstance(path, str) and path not in ("", "/dev/null"):
+            check_regular(name, path)
 
 
 def of_context(uri: str, config: Mapping[str, Any]) -> Texts:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import time
+import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
@@ -144,3 +145,26 @@ def test_keys_and_time_of_a_tiledbsoma_experiment(endpoint: str, written: tuple[
             wanted_joinids, wanted_X = collect(expected)
             np.testing.assert_array_equal(joinids, wanted_joinids)
             np.testing.assert_array_equal(X, wanted_X)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "sh -c 'echo SECRET >&2; exit 1'", "echo SECRET", "/nowhere/SECRET", "sh -c 'echo SECRET",
+        """echo '{"Version": 1, "AccessKeyId": 5, "SecretAccessKey": "SECRET"}'""",
+        """echo '{"Version": 1, "AccessKeyId": "a", "SecretAccessKey": "SECRET\\ud800"}'""",
+        """echo '{"Version": 1, "AccessKeyId": "a", "SecretAccessKey": "b", "Expiration": "SECRET"}'""",
+    ],
+)  # fmt: skip
+def test_what_a_credential_process_prints_is_not_shown(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("botocore")
+    (tmp_path / "config").write_text(f"[profile p]\ncredential_process = {command}\n")
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
+    options = {"endpoint": "http://127.0.0.1:9", "max_attempts": 1, "profile": "p"}
+    with pytest.raises(
+        ps.IoError, match="botocore cannot get credentials of profile 'p'"
+    ) as caught:
+        ps.open(URI, storage_options=options)
+    assert "SECRET" not in "".join(traceback.format_exception(caught.value))

@@ -191,3 +191,34 @@ def test_files_of_aws(tmp_path: Path, kind: str, variable: str) -> None:
         said[path.name] = done.stdout
     assert any(text in said["settings"] for text in SAYS), said
     assert not any(text in said["null"] + said["none"] for text in SAYS), said
+
+
+@pytest.mark.parametrize("where", ["environment", "profile", "source profile"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_web_identity_tokens(tmp_path: Path, kind: str, where: str) -> None:
+    """botocore reads them, not the engine."""
+    pytest.importorskip("botocore")
+    token, config, role = (
+        tmp_path / "token",
+        tmp_path / "config",
+        "arn:aws:iam::123456789012:role/x",
+    )
+    KINDS[kind](token)
+    settings = f"role_arn = {role}\nweb_identity_token_file = {token}\n"
+    config.write_text(
+        {
+            "environment": "",
+            "profile": f"[default]\n{settings}",
+            "source profile": f"[default]\nrole_arn = {role}\nsource_profile = q\n[profile q]\n{settings}",
+        }[where]
+    )
+    names = {"AWS_CONFIG_FILE": str(config), "AWS_EC2_METADATA_DISABLED": "true"}
+    if where == "environment":
+        names |= {"AWS_WEB_IDENTITY_TOKEN_FILE": str(token), "AWS_ROLE_ARN": role}
+    kept = {name: text for name, text in os.environ.items() if not name.startswith("AWS_")}
+    done = subprocess.run(
+        [sys.executable, "-c", OPEN], env={**kept, **names},
+        capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=True,
+    )  # fmt: skip
+    assert SAYS[list(KINDS).index(kind)] in done.stdout
+    assert str(token) in done.stdout
