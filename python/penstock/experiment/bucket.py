@@ -22,7 +22,7 @@ from penstock.base.validation import check_no_secrets, check_regular
 from penstock.errors import InvalidArgument, IoError, NotFound, PenstockError, Unsupported
 
 from .experiment import Experiment, open_stored
-from .storage_options import credentials_function, storage_texts
+from .storage_options import CERTIFICATE_VARIABLES, credentials_function, storage_texts
 
 S = TypeVar("S")
 T = TypeVar("T")
@@ -324,7 +324,7 @@ def _no_other_host(url: str) -> dict[str, str]:
 
 def _named_certificates() -> bytes | None:
     """Return the certificates of a variable that the engine knows, but obstore does not."""
-    for name in ("CURL_CA_BUNDLE", "AWS_CA_BUNDLE"):
+    for name in CERTIFICATE_VARIABLES[:-1]:
         if path := os.environ.get(name):
             check_regular(name, path)
             try:

@@ -7,14 +7,17 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from penstock.base.suggestions import nearest, suggests
-from penstock.base.validation import check_no_secrets, checked_text
+from penstock.base.validation import check_no_secrets, check_regular, checked_text
 from penstock.errors import CorruptData, InvalidArgument, IoError, NotFound
 
 from .experiment import Experiment, open_stored
-from .storage_options import storage_texts
+from .storage_options import CERTIFICATE_VARIABLES, storage_texts
+
+if TYPE_CHECKING:
+    import ssl
 
 #: Release directory of the Census; PENSTOCK_CENSUS_DIRECTORY or `directory` replaces it.
 #: Source: chanzuckerberg/cellxgene-census, _release_directory.py.
@@ -60,7 +63,8 @@ def census_releases(directory: str | None = None) -> dict[str, dict[str, Any]]:
     CorruptData
         The answer is not a release directory.
     InvalidArgument
-        `directory` is not a URL, or has a user, password, query or fragment.
+        `directory` is not an ``https://`` or ``http://`` URL, or has a user, password, query or
+        fragment.
     """
     # Imported here: it would double the time of `import penstock`.
     import json
@@ -101,16 +105,21 @@ def _fetch(url: str) -> bytes:
         ) -> Any:
             if req.full_url.startswith("https:") and not newurl.lower().startswith("https:"):
                 raise urllib.error.URLError("it redirects from https:// to another scheme")
+            if not newurl.lower().startswith(("http:", "https:")):
+                raise urllib.error.URLError("it redirects to neither http:// nor https://")
             return super().redirect_request(req, fp, code, msg, headers, newurl)
 
     try:
         request = urllib.request.Request(url)
+        if request.type not in ("http", "https"):  # "file" may be a pipe
+            raise ValueError("it must start with https:// or http://")
         _ = urllib.parse.urlsplit(url).port  # checks the port, which is parsed on access only
     except ValueError as error:
         raise InvalidArgument(f"not a URL of a release directory ({error}): {url!r}") from None
     reason: object
     try:
-        opener = urllib.request.build_opener(Redirects)
+        https = urllib.request.HTTPSHandler(context=_named_certificates())
+        opener = urllib.request.build_opener(Redirects, https)
         with opener.open(request, timeout=_TIMEOUT_SECONDS) as answer:
             text: bytes = answer.read(_MOST_BYTES + 1)
             missing = getattr(answer, "length", None)  # bytes missing from Content-Length
@@ -119,6 +128,8 @@ def _fetch(url: str) -> bytes:
         reason = f"{missing} bytes are missing"
     except http.client.InvalidURL as error:
         raise InvalidArgument(f"not a URL of a release directory ({error}): {url!r}") from None
+    except InvalidArgument:  # of the certificates
+        raise
     except OSError as error:
         reason = getattr(error, "reason", error)
     except (http.client.HTTPException, ValueError) as error:  # ValueError: the target of a redirect
@@ -126,6 +137,19 @@ def _fetch(url: str) -> bytes:
     if set("@?") & set(str(reason)):  # address of a proxy or redirect, which may hold a secret
         reason = type(reason).__name__
     raise IoError(f"the Census's release directory does not answer ({reason}): {url}")
+
+
+def _named_certificates() -> ssl.SSLContext | None:
+    """Return what the engine trusts if the environment names it, else None."""
+    import ssl
+
+    named = [(name, os.environ.get(name)) for name in CERTIFICATE_VARIABLES]
+    folder = os.environ.get("SSL_CERT_DIR") or None
+    for name, path in named:
+        if path:
+            check_regular(name, path)
+            return ssl.create_default_context(cafile=path, capath=folder)
+    return None
 
 
 def find_release(version: str, directory: str | None = None) -> CensusRelease:

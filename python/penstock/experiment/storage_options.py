@@ -13,6 +13,9 @@ from penstock.errors import InvalidArgument, IoError, PenstockError
 
 Texts = dict[str, str]
 
+#: Variables that name trusted certificates: the first one counts. As in io/http/certificates.cc.
+CERTIFICATE_VARIABLES = ("CURL_CA_BUNDLE", "AWS_CA_BUNDLE", "SSL_CERT_FILE")
+
 #: Names in s3fs, fsspec and object stores to the names of our options.
 ALIASES = {
     "anon": "anonymous",

@@ -105,6 +105,7 @@ OK = b"HTTP/1.1 200 OK\r\n"
         (b"\x00\xff\xfe garbage\r\n\r\n", IoError),
         (b"", IoError),
         (b"HTTP/1.1 302 X\r\nLocation: http://[\r\nContent-Length: 0\r\n\r\n", IoError),
+        (b"HTTP/1.1 302 X\r\nLocation: ftp://127.0.0.1:9/x\r\nContent-Length: 0\r\n\r\n", IoError),
         (b"HTTP/1.1 302 X\r\nLocation: gopher://x\r\nContent-Length: 0\r\n\r\n", IoError),
         (OK + b"Content-Length: 400000\r\n\r\n" + b"[" * 400_000, CorruptData),
         (OK + b"Content-Length: 2\r\n\r\n[]", CorruptData),
@@ -119,8 +120,12 @@ def test_bad_answers_of_the_release_directory(data: bytes, error: type[Exception
 
 
 @pytest.mark.parametrize(
-    "url", ["not a url", "http://exa mple/x", "http://127.0.0.1:99999/x", "http://[/x", "\x00"]
-)
+    "url",
+    [
+        "not a url", "http://exa mple/x", "http://127.0.0.1:99999/x", "http://[/x", "\x00",
+        "file:///dev/null", "FILE:///dev/null", "ftp://127.0.0.1:9/x", "data:,{}",
+    ],
+)  # fmt: skip
 def test_what_is_no_url_of_a_release_directory(url: str) -> None:
     with pytest.raises(InvalidArgument, match="not a URL"):
         census.census_releases(url)

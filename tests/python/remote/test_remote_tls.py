@@ -284,6 +284,26 @@ def test_proxies_are_those_of_the_environment(served: Path, certificate) -> None
                 assert set(asked_of_it) == {"CONNECT " + url.removeprefix("https://")}
 
 
+RELEASES = """
+import sys
+import penstock as ps
+try:
+    print("releases", len(ps.census_releases(sys.argv[1] + "/release.json")))
+except ps.IoError as error:
+    print("IoError", error)
+"""
+
+
+@pytest.mark.parametrize("variable", ["CURL_CA_BUNDLE", "AWS_CA_BUNDLE", "SSL_CERT_FILE"])
+def test_certificates_of_the_releases(served: Path, certificate, variable: str) -> None:
+    (served / "release.json").write_text("{}")
+    with tls_server(served, certificate) as url:
+        named = {variable: str(certificate[0])}
+        assert opened(url, script=RELEASES, **named) == "releases 0\n"
+        assert "IoError" in opened(url, script=RELEASES)
+        assert "IoError" in opened(url, script=RELEASES, **{variable: str(certificate[1])})
+
+
 REDIRECTED = """
 import sys
 import penstock as ps

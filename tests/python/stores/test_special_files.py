@@ -222,3 +222,17 @@ def test_web_identity_tokens(tmp_path: Path, kind: str, where: str) -> None:
     )  # fmt: skip
     assert SAYS[list(KINDS).index(kind)] in done.stdout
     assert str(token) in done.stdout
+
+
+@pytest.mark.parametrize("variable", ["CURL_CA_BUNDLE", "SSL_CERT_FILE"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_certificates_of_the_releases(tmp_path: Path, kind: str, variable: str) -> None:
+    KINDS[kind](tmp_path / "file")
+    script = "import penstock as ps; ps.census_releases('https://127.0.0.1:9/x')"
+    kept = {name: text for name, text in os.environ.items() if "CA_BUNDLE" not in name}
+    done = subprocess.run(
+        [sys.executable, "-c", script], env={**kept, variable: str(tmp_path / "file")},
+        capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False,
+    )  # fmt: skip
+    last = done.stderr.strip().splitlines()[-1]
+    assert last.startswith(f"penstock.errors.InvalidArgument: {variable} must be a file"), last
