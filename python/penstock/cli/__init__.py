@@ -17,7 +17,7 @@ from . import bench, demo, index, info, pack, synth, train
 from .completion import complete
 from .options import in_options
 from .parser import Parser, commands_of
-from .printable import allow_any_encoding
+from .printable import allow_any_encoding, printable
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -60,12 +60,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
     except (PenstockError, OSError, ImportError, MemoryError) as error:
         if parsed.traceback:
-            traceback.print_exc()
+            print(printable(traceback.format_exc()), end="", file=sys.stderr)
         message = _message(error, parsed.command)
         # NotFound is left as it is: a name in the store may equal that of an argument.
         if isinstance(error, (InvalidArgument, ResourceExhausted, ImportError)):
             message = in_options(message, parser, parsed)
-        print(f"penstock: {message}", file=sys.stderr)
+        print(printable(f"penstock: {message}"), file=sys.stderr)
         return 1
     return 0
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from penstock.base.text import plural, size
 from penstock.cli.parser import add_command
+from penstock.cli.printable import printable
 from penstock.experiment.web_index import write_index
 
 
@@ -32,4 +33,4 @@ def add_arguments(commands: Any) -> None:
 def run(path: str) -> None:
     """Write the index, and print its path and totals."""
     written, files, total = write_index(path)
-    print(f"{written}: {plural(files, 'file')}, {size(total)}")
+    print(printable(f"{written}: {plural(files, 'file')}, {size(total)}"))

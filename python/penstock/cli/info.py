@@ -10,6 +10,7 @@ from penstock import _core
 from penstock.base.text import aligned, count, plural, size
 from penstock.base.validation import checked_int
 from penstock.cli.parser import add_command
+from penstock.cli.printable import printable
 from penstock.cli.storage_option import add_storage_option, storage_options_of
 from penstock.dataset.dataset import Dataset
 from penstock.errors import PenstockError, ResourceExhausted, Unsupported
@@ -72,7 +73,7 @@ def run(parsed: argparse.Namespace) -> None:
     def show(experiment: Experiment) -> None:
         told = value_counts.lines(experiment, columns, top) if columns else lines(experiment)
         for line in told:
-            print(line)
+            print(printable(line))
 
     found = expanded(path)
     if not isinstance(found, list):
@@ -87,12 +88,13 @@ def run(parsed: argparse.Namespace) -> None:
         except PenstockError as error:
             if "storage option" in str(error):  # of the command line, so of all of them
                 raise
-            print(f"{each}: cannot be read: {error}")
+            print(printable(f"{each}: cannot be read: {error}"))
             unread.append(each)
         else:
             cells += experiment.n_obs
         print()
-    print(f"{plural(len(found) - len(unread), 'experiment')}, {plural(cells, 'cell')}, in {path}")
+    read = plural(len(found) - len(unread), "experiment")
+    print(printable(f"{read}, {plural(cells, 'cell')}, in {path}"))
     if unread:
         raise Unsupported(f"cannot be read: {', '.join(map(str, unread))}")
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from penstock.base.text import plural, size
 from penstock.base.validation import checked_int, parse_memory_size
 from penstock.cli.parser import add_command
+from penstock.cli.printable import printable
 from penstock.cli.storage_option import add_storage_option, storage_options_of
 from penstock.experiment.pack import pack, pack_part
 from penstock.experiment.pack_job import ROWS_PER_FILE
@@ -138,7 +139,7 @@ def run(parsed: argparse.Namespace) -> None:
     else:
         lines = _summary(parsed.destination, packed, last[-1], seconds, parsed.memory_budget)
     for line in lines:
-        print(line)
+        print(printable(line))
 
 
 def _part_summary(part: tuple[int, int], progress: PackProgress, seconds: float) -> Iterator[str]:

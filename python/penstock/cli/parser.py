@@ -5,9 +5,11 @@ from __future__ import annotations
 import argparse
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 from penstock.base.suggestions import nearest
+
+from .printable import printable
 
 #: Start of an epilog whose lines are kept.
 _EXAMPLES = "examples:"
@@ -45,6 +47,10 @@ class Parser(argparse.ArgumentParser):
         if unknown:
             self.error(self._unknown(unknown))
         return parsed, unknown
+
+    def error(self, message: str) -> NoReturn:
+        """End with a message about an argument, without the control characters that it may have."""
+        super().error(printable(message))
 
     def _unknown(self, unknown: Sequence[str]) -> str:
         options = [each for each in unknown if each.startswith("-") and each != "-"]

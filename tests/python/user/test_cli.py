@@ -349,3 +349,34 @@ def test_train_scvi_says_what_is_wrong_before_it_trains(
     assert main(six) == 0
     assert "no cell to validate on" in capsys.readouterr().out
     assert not (tmp_path / "penstock_scvi" / "elbo_validation.csv").exists()
+
+
+def test_control_characters_of_a_store_are_escaped(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Names of columns, layers and values, paths, and errors that have them."""
+    anndata, pandas = pytest.importorskip("anndata"), pytest.importorskip("pandas")
+    obs = pandas.DataFrame({"c\x1b[31mol": ["v\x1b]0;x\x07"] * 3, "right\u202eleft": ["a"] * 3})
+    cells = anndata.AnnData(np.ones((3, 2), np.float32), obs.set_index(pandas.Index(list("abc"))))
+    cells.layers["l\x1b[31m"] = cells.X
+    path = tmp_path / "p\x1b[31m.h5ad"
+    cells.write_h5ad(path)
+    said = {}
+    for name, words in {
+        "info": ["info", path], "values": ["info", path, "--counts", "c\x1b[31mol"],
+        "pattern": ["info", f"{path.parent}/p\x1b*.h5ad"], "pack": ["pack", path, f"{path}.pack"],
+        "layer": ["pack", path, tmp_path / "x", "--layer", "\x1b"], "none": ["info", "\x9bnone"],
+        "trace": ["--traceback", "info", "\x9bnone"], "index": ["index", tmp_path],
+    }.items():  # fmt: skip
+        main([str(word) for word in words])
+        said[name] = "".join(capsys.readouterr())
+    with pytest.raises(SystemExit):
+        main(["info", str(path), "--\x1b"])
+    said["option"] = "".join(capsys.readouterr())
+    for name, text in said.items():
+        assert not re.search("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202e]", text), (name, text)
+    assert r"c\x1b[31mol" in said["info"]
+    assert r"right\u202eleft" in said["info"]
+    assert r"X/l\x1b[31m" in said["info"]
+    assert r"v\x1b]0;x\x07" in said["values"]
+    assert r"\x9bnone" in said["none"]

@@ -11,6 +11,7 @@ from typing import Any
 from penstock.base.text import plural
 from penstock.base.validation import checked_int, checked_local_path, parse_memory_size
 from penstock.bench.machine import described
+from penstock.cli.printable import printable
 from penstock.dataset.source import DEFAULT_MEASUREMENT
 from penstock.errors import InvalidArgument
 
@@ -135,7 +136,7 @@ def run(parsed: argparse.Namespace) -> None:
         draw(np.asarray(rows.values), labels, parsed.plot, folder / "latent.png")
     for path in sorted(folder.iterdir()):
         if path.name in _SAYS:
-            print(f"  {path}  {_SAYS[path.name]}")
+            print(printable(f"  {path}  {_SAYS[path.name]}"))
 
 
 def _modalities(parsed: argparse.Namespace) -> dict[str, str] | None:
