@@ -16,8 +16,8 @@ import numpy as np
 from penstock.base.suggestions import did_you_mean
 from penstock.errors import InvalidArgument
 
-#: Start of an address in a text, also with a mistyped scheme.
-_SCHEME_END = r"://|(?i:https?)(?:[:;%]|//|[^\x00-\x7f])"
+#: Start of an address in a text, also with a mistyped or encoded scheme.
+_SCHEME_END = r"(?:[:\uff1a]|(?i:%3a))(?://|(?i:%2f%2f))|(?i:https?(?:[:;\uff1a]|//|%3a))"
 #: Start of a URL in a Path, which drops a slash.
 _URL_IN_PATH = re.compile("[A-Za-z][A-Za-z0-9+.-]+:/[^/]")
 _UNITS = {

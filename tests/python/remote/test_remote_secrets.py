@@ -129,6 +129,20 @@ def test_commands_refuse_it_too(command, tmp_path, monkeypatch, capsys):
     assert not any(SECRET.encode() in each.read_bytes() for each in tmp_path.rglob("*.*"))
 
 
+def test_a_wrong_argument_shows_no_secret_of_an_encoded_or_mistyped_address() -> None:
+    """Here as a number of threads; where an address belongs, the engine refuses it."""
+    host = "host"
+    for given in [
+        *addresses(host), *mistyped(host),
+        f"simplecache::https://user:{SECRET}@host/x", f"simplecache::https://host/x?sig={SECRET}",
+        f"https%3A//user:{SECRET}@host/x", f"https%3a%2f%2fuser:{SECRET}@host/x",
+        f"https\uff1a//user:{SECRET}@host/x", f"s3%3A//user:{SECRET}@bucket/x",
+    ]:  # fmt: skip
+        with pytest.raises(ps.InvalidArgument, match="must be") as raised:
+            ps.Dataset(b"", batch_size=given)
+        assert SECRET not in str(raised.value), given
+
+
 def group_of_ms(uri: str) -> bytes:
     """TileDB's file of a group with one member, "ms", a group at that absolute address."""
     text = uri.encode()
