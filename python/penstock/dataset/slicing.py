@@ -14,7 +14,7 @@ from penstock.base.validation import checked_int, described, shown
 from penstock.errors import InvalidArgument
 from penstock.experiment.axis_query import resolve
 from penstock.experiment.data_frame import JOINID, DataFrame
-from penstock.experiment.labels import check_series
+from penstock.experiment.labels import check_index, check_own_index, check_series
 from penstock.experiment.places import as_mask, slice_places
 from penstock.experiment.row_lists import selected_table
 from penstock.experiment.table_reader import FILTER_SIGNS
@@ -69,7 +69,7 @@ def rows_at(obs: DataFrame, cells: Any) -> _core.RowSelection:
             "replaces torch's Subset, and ds.random_split its random_split"
         )
     if selected_table(cells, "obs") is None and getattr(cells, "name", None) != JOINID:
-        places = as_places(cells, len(obs), _CELLS)
+        places = as_places(cells, len(obs), _CELLS, obs.index_name)
         if places is not None:
             return obs.select().take(np.sort(places).astype(np.uint64))
     return resolve(obs, cells, "ds[cells]")
@@ -86,13 +86,16 @@ def is_number(value: Any) -> bool:
     return True
 
 
-def as_places(part: Any, count: int, what: str) -> npt.NDArray[np.int64] | None:
+def as_places(
+    part: Any, count: int, what: str, own_index: str | None
+) -> npt.NDArray[np.int64] | None:
     """Return the places that a slice or an array of integers has among `count`; else None.
 
     Raises
     ------
     InvalidArgument
-        A place is past the end, or comes twice.
+        A place is past the end, or comes twice; or an Index of pandas counts other rows than those
+        of the table whose index is called `own_index`.
     """
     if isinstance(part, slice):
         return slice_places(part, count, what)
@@ -105,6 +108,7 @@ def as_places(part: Any, count: int, what: str) -> npt.NDArray[np.int64] | None:
     if values.ndim != 1 or values.dtype.kind not in "iu":
         return None
     check_series(part, what)
+    check_index(part, own_index, what, "places")
     if len(values) and not -count <= int(values.min()) <= int(values.max()) < count:
         raise InvalidArgument(
             f"{what} are places from 0 to {count - 1:,}, got {values.min()} to {values.max()}; joinids "
@@ -153,7 +157,7 @@ def gene_step(
         )
     chosen = _genes_at(var, columns, genes)
     if isinstance(chosen, list) and -1 in chosen:  # genes that are not stored have no joinid
-        places = as_places(genes, len(columns), _GENES)
+        places = as_places(genes, len(columns), _GENES, "")
         return ChosenGenes(names()[places].tolist(), missing="zero")
     return ChosenGenes(chosen)
 
@@ -173,7 +177,9 @@ def _genes_at(var: DataFrame, columns: npt.NDArray[np.int64], genes: Any) -> Any
         return joinids[np.isin(joinids, kept.to_numpy())].tolist()
     if getattr(genes, "name", None) == JOINID:
         return genes
-    places = as_places(genes, len(columns), _GENES)
+    own_index = var.index_name if len(var) == len(columns) else ""  # "": some are not stored
+    check_own_index(genes, own_index, "ds[:, genes]")
+    places = as_places(genes, len(columns), _GENES, own_index)
     return genes if places is None else columns[places].tolist()
 
 

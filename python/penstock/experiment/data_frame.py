@@ -134,7 +134,9 @@ class DataFrame(TableReader):
         MissingPackage
             pandas is not installed.
         """
-        return self[: checked_int("n", n, least=0)].to_pandas()
+        frame = self[: checked_int("n", n, least=0)].to_pandas()
+        frame.index.name = self.index_name  # the first places are those of the table
+        return frame
 
     def keys(self) -> list[str]:
         """Return the names of the columns."""

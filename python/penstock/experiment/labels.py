@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -28,6 +29,8 @@ VAR_NAME_COLUMNS = (
 )
 #: Column of the table of `highly_variable_genes`, ours or scanpy's, that says which genes to take.
 MASK_OF_GENES = "highly_variable"
+#: Name of the index of a part of obs or var (`TableReader.index_name`).
+_OF_A_PART = re.compile(r"place in \d+ \([0-9a-f]{8}\)")
 _OF_VARIABLE_GENES = {
     MASK_OF_GENES,
     "dispersions",
@@ -99,12 +102,13 @@ def by_index(
             return values[order]
     raise InvalidArgument(
         f"the index of {what} names other rows, such as {labels[0]!r}: its labels must be those of the "
-        f"rows, in any order; give {what}.to_numpy() to go by place"
+        f"rows, in any order; to_numpy() of the Series goes by place"
     )
 
 
 def of_table(table: TableReader, given: Any, values: Array, what: str) -> Array:
-    """Return `by_index` for the rows of obs or var."""
+    """Return `by_index` for the rows of obs or var; refuse a Series of another part of them."""
+    check_own_index(given, table.index_name, what)
 
     def read(column: str) -> Array:
         return table.read([column])[column].to_numpy()
@@ -112,6 +116,54 @@ def of_table(table: TableReader, given: Any, values: Array, what: str) -> Array:
     return by_index(
         given, values, what, lambda: map(read, name_columns(table)), lambda: read(JOINID)
     )
+
+
+def check_own_index(given: Any, own_index: str | None, what: str) -> None:
+    """Refuse a Series whose index counts the rows of another part of obs or var.
+
+    Raises
+    ------
+    InvalidArgument
+        It does; `own_index` is the name of the index of these rows (`TableReader.index_name`).
+    """
+    name = getattr(getattr(given, "index", None), "name", None)
+    if isinstance(name, str) and name != own_index and _OF_A_PART.fullmatch(name):
+        raise InvalidArgument(
+            f"the index of {what} counts the rows of another selection: the Series must come from obs "
+            "or var of this one; its to_numpy() goes by place"
+        )
+
+
+def is_index_of_integers(given: Any) -> bool:
+    """Return whether the user gave a pandas Index of integers that are not called joinids."""
+    return hasattr(given, "get_indexer") and given.name != JOINID and given.dtype.kind in "iu"
+
+
+def check_index(index: Any, own_index: str | None, what: str, numbers: str) -> None:
+    """Refuse an Index of integers that does not count these rows.
+
+    Parameters
+    ----------
+    index : pandas.Index
+        What the user gave.
+    own_index : str or None
+        Name of the index of these rows (`TableReader.index_name`).
+    what : str
+        Name of `index` in errors.
+    numbers : str
+        What the integers of an array are here, such as ``"places"``.
+
+    Raises
+    ------
+    InvalidArgument
+        The index has another name.
+    """
+    if is_index_of_integers(index) and index.name != own_index:
+        raise InvalidArgument(
+            f"{what}: an index of integers counts the rows of the table that it is from, which are not "
+            f"those of this selection: give rows of that table with its column {JOINID}, or "
+            f"index.to_numpy() if the integers are {numbers} here"
+        )
 
 
 def text_labels(table: Any) -> list[str] | None:

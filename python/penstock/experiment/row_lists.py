@@ -17,7 +17,9 @@ from penstock.errors import InvalidArgument, NotFound
 
 from .data_frame import JOINID, DataFrame
 from .labels import (
+    check_index,
     check_series,
+    is_index_of_integers,
     joinids_of,
     name_columns,
     of_table,
@@ -148,6 +150,8 @@ def rows_of(axis: DataFrame, query: Any, argument: str) -> _core.RowSelection:
         return _core.RowSelection()
     if values.ndim == 1 and values.dtype.kind in "iu":
         check_series(query, argument)
+        if is_index_of_integers(query):
+            return _by_own_index(axis, query, argument)
         return _by_joinids(axis, values, argument)
     if values.ndim == 1 and all(isinstance(value, str) for value in values.tolist()):
         return _by_names(axis, values.tolist(), argument)
@@ -156,6 +160,20 @@ def rows_of(axis: DataFrame, query: Any, argument: str) -> _core.RowSelection:
 
 def _by_mask(axis: DataFrame, mask: npt.NDArray[np.bool_]) -> _core.RowSelection:
     return axis.select().take(np.flatnonzero(mask).astype(np.uint64))
+
+
+def _by_own_index(axis: DataFrame, index: Any, argument: str) -> _core.RowSelection:
+    """Return the rows of an Index of integers; refuse one whose places are not the joinids."""
+    check_index(index, axis.index_name, argument, "joinids")
+    values = np.asarray(index)
+    found = _by_joinids(axis, values, argument)
+    every = axis.select()
+    if int(values.max()) < len(every) and found == every.take(np.sort(values).astype(np.uint64)):
+        return found
+    raise InvalidArgument(
+        f"{argument}: an index of integers may have places or joinids, which differ in {axis.uri}: give "
+        f"index.to_numpy() if they are joinids, or rows of a table with its column {JOINID}"
+    )
 
 
 def _by_joinids(

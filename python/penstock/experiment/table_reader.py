@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -94,6 +95,22 @@ class TableReader:
 
     def __len__(self) -> int:
         return self._core.row_count() if self._selection is None else len(self._selection)
+
+    @property
+    def index_name(self) -> str | None:
+        """Name of the index of `to_pandas`; None if its numbers are places among all rows.
+
+        The places of a part are called after the part, so that no other part takes them for its own.
+        """
+        rows, count = self._selection, len(self)
+        if rows is None or not count:
+            return None
+        if self._order is None and self.whole().select().at(count - 1) == rows.at(count - 1):
+            return None  # the first rows of all
+        digest = hashlib.blake2b(f"{self.uri} {rows.fingerprint()}".encode(), digest_size=4)
+        if self._order is not None:
+            digest.update(self._order.tobytes())
+        return f"place in {count} ({digest.hexdigest()})"
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -293,7 +310,8 @@ class TableReader:
         -------
         pandas.DataFrame
             Enumerations are Categoricals, and strings are objects. Integers with a missing value
-            are float64, or objects if float64 would change a value. The index is a RangeIndex.
+            are float64, or objects if float64 would change a value. The index is a RangeIndex. That of
+            a part of the rows has a name of its own, so that its numbers are not taken for other rows.
 
         Raises
         ------
@@ -303,10 +321,16 @@ class TableReader:
         require("pandas")
         import pandas as pd
 
-        read = self.read(columns, value_filter)
-        if not read:
-            return pd.DataFrame(index=pd.RangeIndex(len(self.select(value_filter))))
-        return pd.DataFrame({name: values.to_pandas() for name, values in read.items()})
+        names = self.checked_columns(columns)
+        part = self
+        if value_filter is not None:
+            rows = self.select(value_filter)
+            part = self.with_rows(rows, _kept(self._order, rows))
+        read = part.read(names)
+        index = pd.RangeIndex(len(part), name=part.index_name)
+        return pd.DataFrame(
+            {name: values.to_pandas() for name, values in read.items()}, index=index
+        )
 
     def checked_columns(
         self, columns: Sequence[str] | str | None, argument: str = "columns"
@@ -371,6 +395,12 @@ class TableReader:
                 first += hint_of_error(self.schema, value_filter)
             text = "\n".join([f"{argument}: {first}, in {self.uri}", *place])
             raise type(error)(text) from None
+
+
+def _kept(
+    order: npt.NDArray[np.int64] | None, rows: _core.RowSelection
+) -> npt.NDArray[np.int64] | None:
+    return None if order is None else order[np.isin(order, rows.to_numpy())]
 
 
 def _ordered(

@@ -158,7 +158,8 @@ def cell_statistics(ds: Dataset | Any, *, executor: Executor | None = None) -> p
         mean = total / genes
         variance = squared_deviation / (genes - 1.0 if genes > 1 else np.nan)
     sums = {"mean": mean, "variance": variance, "nonzeros": nonzeros, "total": total}
-    return pd.DataFrame({**_cell_columns(ds), **sums})
+    index = pd.RangeIndex(ds.n_obs, name=ds.obs.index_name)
+    return pd.DataFrame({**_cell_columns(ds), **sums}, index=index)
 
 
 def _cell_columns(ds: Dataset) -> dict[str, Any]:

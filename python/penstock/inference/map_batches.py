@@ -101,7 +101,7 @@ def map_batches(
         if path is not None:
             made.flush()
             made = finished(file, joinids, path)
-        return Rows(made, joinids)
+        return Rows(made, joinids, _index_name=cells.obs.index_name)
 
 
 class _Values:

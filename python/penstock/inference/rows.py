@@ -6,7 +6,7 @@ import contextlib
 import os
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
@@ -47,6 +47,7 @@ class Rows:
     values: Any
     joinids: npt.NDArray[np.int64]
     columns: npt.NDArray[Any] | None = None
+    _index_name: str | None = field(default=None, kw_only=True)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -59,11 +60,18 @@ class Rows:
         The rows are those of ``ds.obs.to_pandas()`` of the same cells, and the index is the same, so
         ``ds.obs.to_pandas().join(rows.to_pandas())`` puts them side by side. Without columns, or with
         labels as values, the one column is ``value``. All rows are read into memory.
+
+        An AnnData of the same cells goes by names: ``rows.to_pandas().set_axis(ds.obs_names)`` has
+        them, and an array such as `values` goes by place.
         """
         import pandas as pd
 
         values = np.asarray(self.values)
-        return pd.DataFrame(values, columns=["value"] if values.ndim == 1 else self.columns)
+        return pd.DataFrame(
+            values,
+            pd.RangeIndex(len(values), name=self._index_name),
+            columns=["value"] if values.ndim == 1 else self.columns,
+        )
 
     def __len__(self) -> int:
         return len(self.joinids)

@@ -21,12 +21,18 @@ from penstock.experiment.gene_names import GeneNames
 from penstock.experiment.labels import (
     by_index,
     check_series,
+    is_index_of_integers,
     joinids_of,
     text_labels,
     variable_genes,
 )
 from penstock.experiment.places import as_mask
-from penstock.experiment.row_lists import is_anndata_table, rows_of_selection, selected_table
+from penstock.experiment.row_lists import (
+    is_anndata_table,
+    rows_of,
+    rows_of_selection,
+    selected_table,
+)
 
 Array = npt.NDArray[Any]
 
@@ -145,6 +151,8 @@ class Chain:
         if mask is None:
             if getattr(getattr(genes, "dtype", None), "kind", "") in ("i", "u"):
                 check_series(genes, "SelectGenes(genes)")
+                if is_index_of_integers(genes):
+                    rows_of(self._stored[1].var, genes, "SelectGenes(genes)")  # refuses places
             return genes
         if len(mask) != self.columns:
             return genes

@@ -350,3 +350,75 @@ def test_a_row_that_the_part_of_a_join_has_not(adata: anndata.AnnData) -> None:
         joined[:200][frame.iloc[[3, 203]]]
     with pytest.raises(ps.InvalidArgument, match="no source None"):
         joined[frame.assign(source=None).iloc[:3]]
+
+
+def test_an_index_of_numbers_is_of_its_table(ds: ps.Dataset) -> None:
+    """The numbers of a part are not taken for places or joinids of other cells."""
+    part = ds["tissue_general == 'lung'"]
+    frame = part.obs.to_pandas(["cell_type"])
+    index = frame[frame["cell_type"] == "T cell"].index
+    filtered = ds.obs.to_pandas(["cell_type"], "tissue_general == 'lung'")
+    assert filtered.index.equals(frame.index)
+    assert filtered.index.name == frame.index.name
+    sums = ps.cell_statistics(part)
+    for numbers in (index, filtered.index[:3], sums.index[:3], part.obs[2:].head().index):
+        for choose in (lambda i: ds[i], lambda i: ps.Dataset(ds.experiment, obs_query=i)):
+            with pytest.raises(ps.InvalidArgument, match="index of integers counts the rows"):
+                choose(numbers)
+    with pytest.raises(ps.InvalidArgument, match="index of integers counts the rows"):
+        part[ds.obs["sex"][:3].index]
+    # Of the same table they are places.
+    assert part[index].obs.unique("cell_type").tolist() == ["T cell"]
+    assert part[sums.index[sums["total"] > 0]].n_obs == (sums["total"] > 0).sum()
+    assert part[part.obs.head(3).index].n_obs == ds[index.to_numpy()[:3]].n_obs == 3
+    whole = ds.obs.to_pandas(["cell_type"])
+    index = whole[whole["cell_type"] == "T cell"].index
+    for chosen in (ds[index], ps.Dataset(ds.experiment, obs_query=index)):
+        assert ids(chosen) == ids(ds["cell_type == 'T cell'"])
+    assert ds[ds.obs.head(3).index].n_obs == ds[ds.obs[:3]["sex"].index].n_obs == 3
+
+
+def test_an_index_of_places_that_are_not_joinids(folder: Path) -> None:
+    """Of a store whose joinids have gaps an Index may be meant as either."""
+    whole = ps.Dataset(ps.example("census-like", folder=folder))
+    some = ps.join({"first": whole.experiment, "second": whole.experiment})
+    with pytest.raises(ps.InvalidArgument, match="may have places or joinids, which differ"):
+        ps.Dataset(some, obs_query=pd.Index([3, 4]))
+
+
+def test_a_series_of_another_part_of_one_size(ds: ps.Dataset) -> None:
+    first, second = ds.random_split(0.5, 0.5)
+    mask = first.obs["sex"] == "male"
+    assert first[mask].n_obs == mask.sum()
+    assert second[pd.Series(mask.to_numpy())].n_obs == mask.sum(), "an index of its own"
+    for choose in (lambda: second[mask], lambda: second.obs[mask]):
+        with pytest.raises(ps.InvalidArgument, match="counts the rows of another selection"):
+            choose()
+
+
+def test_an_index_of_genes_is_of_its_table(ds: ps.Dataset) -> None:
+    part, other = ds[:, [5, 3, 100]], ds[:, [7, 9, 50]]
+    numbers = part.var["nnz"].index[1:]
+    for choose in (
+        lambda: ds[:, numbers],
+        lambda: other[:, numbers],
+        lambda: ps.Dataset(ds.experiment, var_query=numbers),
+        lambda: ds.with_settings(transforms=[ps.SelectGenes(numbers)]),
+    ):
+        with pytest.raises(ps.InvalidArgument, match="index of integers counts the rows"):
+            choose()
+    with pytest.raises(ps.InvalidArgument, match="counts the rows of another selection"):
+        other[:, part.var["nnz"] > 0]
+    assert part[:, part.var["nnz"] >= 0].n_vars == 3
+    assert part[:, numbers].var_names.tolist() == ds.var_names[[3, 100]].tolist()
+    assert ds[:, ds.var["nnz"].index[3:5]].var_names.tolist() == ds.var_names[3:5].tolist()
+    step = ps.SelectGenes(ds.var["nnz"].index[:3])
+    assert ds.with_settings(transforms=[step]).n_vars == 3
+
+
+def test_the_index_of_rows_is_that_of_their_cells(ds: ps.Dataset) -> None:
+    part = ds[20:60]
+    frame = ps.map_batches(lambda X, obs: X.sum(axis=1), part).to_pandas()
+    assert part[frame.index[frame["value"] > 0]].n_obs == (frame["value"] > 0).sum()
+    with pytest.raises(ps.InvalidArgument, match="index of integers counts the rows"):
+        ds[frame.index]

@@ -176,12 +176,13 @@ def _rows(
 def _read(
     table: DataFrame, column_names: Sequence[str] | None, value_filter: str | None
 ) -> pd.DataFrame:
-    """Read columns, and after them those of the filter, as tiledbsoma does."""
+    """Read columns, and after them those of the filter, as tiledbsoma does; its index has no name."""
     if column_names is None:
-        return table.to_pandas()
+        return table.to_pandas().rename_axis(None)
     names = checked_names("column names", column_names)
     filtered = _core.filter_columns(value_filter) if value_filter else []
-    return table.to_pandas([*names, *(each for each in filtered if each not in names)])
+    columns = [*names, *(each for each in filtered if each not in names)]
+    return table.to_pandas(columns).rename_axis(None)
 
 
 def dataset_of(

@@ -115,7 +115,8 @@ def differential_abundance(
         if path is not None:
             values.flush()
             values = finished(file, rows.joinids, path)
-    return Rows(values, rows.joinids, np.asarray(samples.values))
+    index_name = cells.dataset.obs.index_name
+    return Rows(values, rows.joinids, np.asarray(samples.values), _index_name=index_name)
 
 
 #: Most pairs of a cell and a component at once.

@@ -109,7 +109,7 @@ def rows_of(
         if path is not None:
             values.flush()
             values = finished(file, joinids, path)
-        return Rows(values, joinids, columns)
+        return Rows(values, joinids, columns, _index_name=cells.dataset.obs.index_name)
 
 
 @dataclass(frozen=True)
