@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from penstock.base.missing_package import require
 from penstock.base.text import plural, size
@@ -15,7 +14,6 @@ from penstock.base.validation import parse_memory_size
 from penstock.epochs.iterator import EpochProgress
 from penstock.errors import InvalidArgument
 from penstock.experiment.data_frame import JOINID, DataFrame, without_unused_categories
-from penstock.experiment.labels import OBS_NAME_COLUMNS
 from penstock.experiment.row_lists import is_anndata_table
 from penstock.plan.measurements import SeveralMeasurements
 from penstock.plan.planner import Planner
@@ -54,7 +52,7 @@ def to_anndata(cells: Cells, max_size: int | str, obs_columns: Sequence[str] | N
 
     obs = _nullable(selection.obs, selection.obs.to_pandas(columns))
     obs = without_unused_categories(obs)  # as of adata[cells].copy()
-    obs.index = cell_names(selection.obs)
+    obs.index = selection.obs.row_names()
     var = _nullable(selection.var, selection.var.to_pandas())
     names = selection.var_names.astype(str)
     if len(var) != len(names):  # requested genes that are not stored have no row
@@ -146,13 +144,3 @@ def _check_size(selection: Selection, expected: int, most: int, how: str) -> Non
         "fewer cells by obs_query or random_split, fewer genes by var_query, or give "
         f"max_size={size(expected, up=True).replace(' ', '')!r} or more if there is memory for it"
     )
-
-
-def cell_names(obs: DataFrame) -> npt.NDArray[Any]:
-    """Return names of the cells as objects: the first column with unique values, else their joinids."""
-    for column in (*OBS_NAME_COLUMNS, JOINID):
-        if column in obs.columns:
-            names = obs.read([column])[column].to_numpy()
-            if len(np.unique(names.astype(str))) == len(names):
-                return names.astype(str).astype(object)
-    return np.arange(len(obs)).astype(str).astype(object)

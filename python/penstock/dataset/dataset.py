@@ -37,10 +37,11 @@ from penstock.plan.stats import LoaderStats, from_core
 from penstock.transforms import Transform
 
 from . import hints
-from .anndata import cell_names, to_anndata
+from .anndata import to_anndata
 from .cells import Cells
 from .changes import changed
 from .measurements import resolve_measurements
+from .names import as_names
 from .reader import Reader
 from .reprs import dataset_html, dataset_text
 from .slicing import gene_step, rows_at, split_key
@@ -357,9 +358,10 @@ class Dataset:
     def obs_names(self) -> npt.NDArray[Any]:
         """Names of the cells, an ndarray of str: a usual name column of obs, or joinids.
 
-        In the order of `obs`, as `to_anndata` has them. The column is read at each call.
+        In the order of `obs`, as `to_anndata` has them. The column is read at each call. For the
+        methods of pandas: ``pd.Index(ds.obs_names)``.
         """
-        return cell_names(self.obs)
+        return as_names(self.obs.row_names())
 
     @property
     def var_names(self) -> Any:
@@ -367,7 +369,10 @@ class Dataset:
 
         An ndarray; with `measurements`, a dict of such by name.
         """
-        return self.reader.selection.var_names
+        names = self.reader.selection.var_names
+        if isinstance(names, dict):
+            return {name: as_names(each) for name, each in names.items()}
+        return as_names(names)
 
     @property
     def transforms(self) -> Any:

@@ -13,7 +13,7 @@ from penstock.base.suggestions import did_you_mean, suggests
 from penstock.base.validation import checked_bool, checked_int, described
 from penstock.errors import InvalidArgument, PenstockError
 
-from .labels import of_table
+from .labels import of_table, row_names
 from .places import as_mask, slice_places
 from .reprs import dataframe_html, dataframe_text
 from .table_reader import JOINID as JOINID
@@ -137,6 +137,10 @@ class DataFrame(TableReader):
         frame = self[: checked_int("n", n, least=0)].to_pandas()
         frame.index.name = self.index_name  # the first places are those of the table
         return frame
+
+    def row_names(self) -> npt.NDArray[Any]:
+        """See `TableReader.row_names`."""
+        return row_names(self, self._name_column)
 
     def keys(self) -> list[str]:
         """Return the names of the columns."""
@@ -304,6 +308,11 @@ class DataFrame(TableReader):
         columns = self.columns
         if name in columns:
             return self[name]
+        if name in ("at", "index", "loc"):
+            raise AttributeError(
+                f"{self._kind} has no {name!r}, since it is not in memory; read it first: "
+                f"{self._kind}.to_pandas(names=True).{name} goes by the names of the rows"
+            )
         if name in _OF_PANDAS:
             raise AttributeError(
                 f"{self._kind} has no {name!r}, since it is not in memory; read it first: "

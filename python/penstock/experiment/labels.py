@@ -53,6 +53,19 @@ def name_columns(table: TableReader) -> list[str]:
     return [name for name in usual if name in there]
 
 
+def row_names(table: TableReader, column: str | None = None) -> Array:
+    """Return names of the rows as objects; see `TableReader.row_names`."""
+    if table.kind == "var":
+        name = column or next(iter(name_columns(table)), JOINID)
+        return table.read([name])[name].to_numpy().astype(str).astype(object)
+    for name in (*OBS_NAME_COLUMNS, JOINID):
+        if name in table.columns:
+            names = table.read([name])[name].to_numpy().astype(str)
+            if len(np.unique(names)) == len(names):
+                return names.astype(object)
+    return np.arange(len(table)).astype(str).astype(object)
+
+
 def by_index(
     given: Any,
     values: Array,

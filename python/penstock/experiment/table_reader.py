@@ -15,7 +15,7 @@ import numpy.typing as npt
 from penstock import _core
 from penstock.base.missing_package import require
 from penstock.base.suggestions import did_you_mean, suggests
-from penstock.base.validation import checked_names, checked_text
+from penstock.base.validation import checked_bool, checked_names, checked_text
 from penstock.errors import InvalidArgument, NotFound, Unsupported
 
 from .columns import ColumnValues, from_core
@@ -35,7 +35,6 @@ FILTER_SIGNS = re.compile(r"[=<>]|\bin\b")
 _ARGUMENTS = {
     "column_names": "columns=",
     "coords": "the rows in brackets first: obs[10:20]",
-    "names": "columns=",
     "usecols": "columns=",
 }
 
@@ -67,6 +66,7 @@ class TableReader:
         self._kind = kind
         self._selection = selection
         self._order = order  # joinids of the selection, in the order of the rows
+        self._name_column: str | None = None
 
     @property
     def kind(self) -> str:
@@ -120,6 +120,7 @@ class TableReader:
     @suggests(
         {
             **_ARGUMENTS,
+            "names": "columns=",
             "column_names": "to_pandas(columns=[…], value_filter=…), which gives a table",
         },
         "DataFrame.read",
@@ -247,13 +248,27 @@ class TableReader:
 
     def whole(self) -> Self:
         """Return the table with all of its rows."""
-        return type(self)(self._core, self._kind)
+        return type(self)(self._core, self._kind).named_by(self._name_column)
+
+    def named_by(self, column: str | None) -> Self:
+        """Return the table with the column that names its rows; None for the usual one."""
+        made = type(self)(self._core, self._kind, self._selection, self._order)
+        made._name_column = column  # noqa: SLF001
+        return made
 
     def with_rows(
         self, rows: _core.RowSelection, order: npt.NDArray[np.int64] | None = None
     ) -> Self:
         """Return the table with these rows alone, sorted by joinid or in `order` (joinids)."""
-        return type(self)(self._core, self._kind, rows, order)
+        return type(self)(self._core, self._kind, rows, order).named_by(self._name_column)
+
+    def row_names(self) -> npt.NDArray[Any]:
+        """Return the names of the rows as objects, one for each row.
+
+        Cells: the first usual name column with unique values, else their joinids. Genes: the column
+        that was chosen, else the first usual name column, else joinids.
+        """
+        raise NotImplementedError
 
     def own_joinids(self, ids: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """Return the ``soma_joinid`` of rows, from the row ids that batches have.
@@ -297,7 +312,11 @@ class TableReader:
 
     @suggests(_ARGUMENTS, "DataFrame.to_pandas")
     def to_pandas(
-        self, columns: Sequence[str] | str | None = None, value_filter: str | None = None
+        self,
+        columns: Sequence[str] | str | None = None,
+        value_filter: str | None = None,
+        *,
+        names: bool = False,
     ) -> pd.DataFrame:
         """Read columns as a pandas DataFrame; errors are those of `read`.
 
@@ -305,13 +324,17 @@ class TableReader:
         ----------
         columns, value_filter
             As for `read`.
+        names : bool, default False
+            Read the names of the rows, too, for the index. They are those of `Dataset.to_anndata`, so
+            columns of the result go into ``adata.obs`` or ``adata.var`` by name.
 
         Returns
         -------
         pandas.DataFrame
             Enumerations are Categoricals, and strings are objects. Integers with a missing value
-            are float64, or objects if float64 would change a value. The index is a RangeIndex. That of
-            a part of the rows has a name of its own, so that its numbers are not taken for other rows.
+            are float64, or objects if float64 would change a value. The index is a RangeIndex, unless
+            `names` is True. That of a part of the rows has a name of its own, so that its numbers are
+            not taken for other rows.
 
         Raises
         ------
@@ -321,13 +344,16 @@ class TableReader:
         require("pandas")
         import pandas as pd
 
-        names = self.checked_columns(columns)
+        wanted = self.checked_columns(columns)
+        checked_bool("names, whether the index has the names of the rows,", names)
         part = self
         if value_filter is not None:
             rows = self.select(value_filter)
             part = self.with_rows(rows, _kept(self._order, rows))
-        read = part.read(names)
-        index = pd.RangeIndex(len(part), name=part.index_name)
+        read = part.read(wanted)
+        index: Any = pd.RangeIndex(len(part), name=part.index_name)
+        if names:
+            index = pd.Index(part.row_names())
         return pd.DataFrame(
             {name: values.to_pandas() for name, values in read.items()}, index=index
         )

@@ -57,7 +57,7 @@ class Selection:
     @property
     def var(self) -> DataFrame:
         """Table of the genes of X, in the order of its columns, with all stored columns."""
-        var = self.experiment.var(self.measurement)
+        var = self.experiment.var(self.measurement).named_by(self.var_names_column)
         chain = self.transforms
         if chain is None or chain.joinids is None:
             return var.with_rows(self.genes)

@@ -422,3 +422,27 @@ def test_the_index_of_rows_is_that_of_their_cells(ds: ps.Dataset) -> None:
     assert part[frame.index[frame["value"] > 0]].n_obs == (frame["value"] > 0).sum()
     with pytest.raises(ps.InvalidArgument, match="index of integers counts the rows"):
         ds[frame.index]
+
+
+def test_names_as_the_index(ds: ps.Dataset) -> None:
+    """Columns with names go into an AnnData of the cells in any order, and its genes."""
+    part = ds[20:60, [5, 3, 100]]
+    made = part.to_anndata()[::-1]
+    frame = part.obs.to_pandas(["cell_type", "sex"], names=True)
+    for name in frame:
+        by_name = frame[name].reindex(made.obs_names)
+        assert by_name.astype(str).tolist() == made.obs[name].astype(str).tolist()
+    var = part.var.to_pandas("feature_name", names=True)
+    assert var.index.tolist() == part.var_names.tolist() == part.to_anndata().var_names.tolist()
+    assert part.obs.to_pandas([], "sex == 'male'", names=True).index.tolist() == (
+        part["sex == 'male'"].obs_names.tolist()
+    )
+    named = ps.Dataset(ds.experiment, var_names="feature_name")
+    assert named[:, :9].var.to_pandas([], names=True).index.tolist() == named.var_names[:9].tolist()
+    rows = ps.map_batches(lambda X, obs: X.sum(axis=1), part).to_pandas()
+    by_name = rows.set_axis(part.obs_names)["value"].reindex(made.obs_names)
+    np.testing.assert_allclose(by_name, made.X.sum(axis=1).A1)
+    with pytest.raises(ps.InvalidArgument, match="names, whether the index has"):
+        ds.obs.to_pandas(names=["sex"])
+    with pytest.raises(AttributeError, match=r"obs.to_pandas\(names=True\).loc goes by the names"):
+        _ = ds.obs.loc

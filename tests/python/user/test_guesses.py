@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import pickle
 import re
 import warnings
 from typing import Any
@@ -451,3 +452,19 @@ def test_nearest() -> None:
     assert suggestions.nearest("zzz", ["blood", "lung"]) is None
     assert suggestions.nearest("a", []) is None
     assert suggestions.nearest("backed", ["balance"]) is None, "another word"
+
+
+def test_names_say_what_replaces_an_index_of_pandas(ds: ps.Dataset) -> None:
+    for names in (ds.obs_names, ds.var_names, ds[:, :3].var_names, ds.var_names[:5]):
+        assert isinstance(names, np.ndarray)
+        assert names.dtype == object
+        for name in ("str", "get_loc", "isin", "is_unique"):
+            with pytest.raises(AttributeError, match=rf"pd.Index\(ds.obs_names\).{name} has it$"):
+                getattr(names, name)
+        for name in ("to_numpy", "intersection"):  # what scvi-tools asks for
+            with pytest.raises(AttributeError, match=r"penstock.scvi.load\(folder, data\)"):
+                getattr(names, name)
+        with pytest.raises(AttributeError, match=r"no 'nothing'$"):
+            _ = names.nothing
+    assert type(pickle.loads(pickle.dumps(ds.obs_names))) is type(ds.obs_names)
+    assert pd.Index(ds.obs_names).get_loc("7") == 7
