@@ -17,6 +17,7 @@ from penstock.experiment.columns import ColumnValues
 from penstock.experiment.data_frame import JOINID, DataFrame
 from penstock.experiment.factorize import unique_rows
 
+from .batch import BatchObs
 from .matrix import as_tensor
 
 Array = npt.NDArray[Any]
@@ -98,7 +99,7 @@ class ObsBatches:
     def take(self, batch: _core.Batch) -> Any:
         """Return obs of a batch in the chosen format."""
         positions = batch.positions()
-        obs: dict[str, Any] = {}
+        obs = BatchObs()
         for name in self._columns:
             if name == JOINID:
                 obs[name] = self._own_joinids(batch.joinids().view(np.int64))
@@ -116,7 +117,7 @@ class ObsBatches:
             return _frame(obs)
         if self._format == "torch":
             require("torch")
-            return {name: to_tensor(values) for name, values in obs.items()}
+            return BatchObs({name: to_tensor(values) for name, values in obs.items()})
         return obs
 
 

@@ -9,7 +9,7 @@ import torch
 
 from penstock.errors import InvalidArgument
 
-from .batch import Batch
+from .batch import Batch, BatchObs
 from .matrix import Tokens, as_tensor, coo_tensor, csr_tensor
 
 
@@ -17,7 +17,7 @@ def to_tensors(batch: Any) -> Batch:
     """Convert X and numbers of obs to tensors that share memory; leave strings and dates."""
     X, obs = batch
     if isinstance(obs, dict):
-        obs = {name: _tensor_or_same(values) for name, values in obs.items()}
+        obs = BatchObs({name: _tensor_or_same(values) for name, values in obs.items()})
     if isinstance(X, Tokens):
         return Batch((Tokens(*map(_tensor_or_same, X)), obs))
     if hasattr(X, "indptr"):
@@ -27,7 +27,7 @@ def to_tensors(batch: Any) -> Batch:
         indptr = np.concatenate([[0], np.cumsum(counts)])
         return Batch((coo_tensor(indptr, X.col, X.data, X.shape), obs))
     if isinstance(X, torch.Tensor) and X.device.type != "cpu" and isinstance(obs, dict):
-        obs = {name: _on_device(values, X.device) for name, values in obs.items()}
+        obs = BatchObs({name: _on_device(values, X.device) for name, values in obs.items()})
     return Batch((_tensor_or_same(X), obs))
 
 

@@ -468,3 +468,37 @@ def test_names_say_what_replaces_an_index_of_pandas(ds: ps.Dataset) -> None:
             _ = names.nothing
     assert type(pickle.loads(pickle.dumps(ds.obs_names))) is type(ds.obs_names)
     assert pd.Index(ds.obs_names).get_loc("7") == 7
+
+
+def test_a_batch_says_how_a_column_comes(ds: ps.Dataset) -> None:
+    import torch
+
+    loader = torch.utils.data.DataLoader(ds)
+    for batch in (
+        next(iter(ds)),
+        next(iter(ds.with_settings(obs_format="torch"))),
+        next(iter(ps.dataloader(ds))),
+        next(iter(loader)),
+    ):
+        X, obs = batch
+        assert isinstance(obs, dict)
+        with pytest.raises(KeyError, match=r"only soma_joinid; give.*obs_columns=\['sex'\]"):
+            obs["sex"]
+        with pytest.raises(KeyError, match=r"encoders=\[penstock.LabelEncoder\('sex'\)\]"):
+            obs["sex"]
+        with pytest.raises(KeyError, match="did you mean 'soma_joinid'"):
+            obs["soma_joinids"]
+        with pytest.raises(AttributeError, match=r"write obs\['soma_joinid'\]"):
+            _ = obs.soma_joinid
+        with pytest.raises(AttributeError, match=r"obs_format='pandas'.*obs_columns=\['sex'\]"):
+            _ = obs.sex
+        copy = pickle.loads(pickle.dumps(batch))
+        assert copy.obs.keys() == obs.keys()
+        with pytest.raises(TypeError, match=r"write batch\.X"):
+            batch["X"]
+        with pytest.raises(TypeError, match=r"write obs\['sex'\]"):
+            batch["sex"]
+        with pytest.raises(AttributeError, match=r"batch\.X\.to\(device\).*device= of the Dataset"):
+            batch.to("cuda")
+        assert batch[0] is X
+        assert not hasattr(batch, "_fields")

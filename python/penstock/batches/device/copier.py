@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from penstock.batches.batch import BatchObs
 from penstock.errors import InvalidArgument
 from penstock.plan.settings import LoaderSettings
 
@@ -80,7 +81,7 @@ class DeviceCopier:
             }
             mark = self.stream.mark()
         tensors = [*tensors, *placed.values()]
-        return SentBatch(matrix, {**obs, **placed} if placed else obs, tensors, mark)
+        return SentBatch(matrix, BatchObs({**obs, **placed}) if placed else obs, tensors, mark)
 
     def receive(self, sent: SentBatch) -> tuple[Any, Any]:
         """Return (X, obs) of a sent batch, ready for work that the caller queues from now on."""
