@@ -28,6 +28,10 @@ _UNITS = {
 }  # fmt: skip
 
 
+#: Less than any cell takes.
+_LEAST_BUDGET = 10_000
+
+
 def checked_int(name: str, value: Any, *, least: int, most: int = 2**63 - 1) -> int:
     """Return an int within ``[least, most]``; refuse bools and floats."""
     if not isinstance(value, bool):
@@ -69,6 +73,9 @@ def checked_choice(name: str, value: Any, choices: Sequence[str]) -> str:
     if not isinstance(value, str) or value not in choices:
         listed = ", ".join(repr(choice) for choice in choices)
         meant = did_you_mean(value, choices) if isinstance(value, str) else ""
+        begun = [choice for choice in choices if value and choice.startswith(str(value).lower())]
+        if not meant and len(begun) == 1:
+            meant = f"; did you mean {begun[0]!r}?"
         raise InvalidArgument(f"{name} must be one of {listed}, got {described(value)}{meant}")
     return value
 
@@ -197,3 +204,21 @@ def parse_memory_size(name: str, value: Any) -> int:
             f"{name} must be a whole number of bytes or text such as '2GiB', got {described(value)}"
         )
     return checked_int(name, value, least=1)
+
+
+def checked_memory_budget(memory_budget: Any) -> int:
+    """Return the bytes of a memory budget; refuse so few that a larger unit is meant."""
+    if isinstance(memory_budget, float) and 0 < memory_budget < _LEAST_BUDGET:
+        raise InvalidArgument(
+            "memory_budget must be a whole number of bytes or text such as '2GiB', got "
+            f"{memory_budget!r}; did you mean '{memory_budget:g}GiB'?"
+        )
+    size = parse_memory_size("memory_budget", memory_budget)
+    if size < _LEAST_BUDGET:
+        number = re.match(r"[\s\d.]*", str(memory_budget))
+        meant = "0" if number is None else number[0].strip()
+        unit = "GiB" if float(meant) < 1000 else "MiB"
+        raise InvalidArgument(
+            f"memory_budget={memory_budget!r} is {size:,} byte{'s' * (size != 1)}; did you mean '{meant}{unit}'?"
+        )
+    return size

@@ -87,7 +87,7 @@ class BatchObs(dict[str, Any]):
         texts = [each for each in self if isinstance(each, str)]
         meant = did_you_mean(name, texts) if isinstance(name, str) else ""
         return (
-            f"obs of a batch has no {name!r}, only {', '.join(texts) or 'nothing'}{meant or ';'} give the "
+            f"obs of a batch has no {name!r}, only {', '.join(texts) or 'nothing'}{f'{meant} Give' if meant else '; give'} the "
             f"Dataset obs_columns=[{name!r}] for the values, or "
             f"encoders=[penstock.LabelEncoder({name!r})] for codes"
         )

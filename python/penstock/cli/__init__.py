@@ -48,7 +48,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     allow_any_encoding()
     parser = build_parser()
     complete(parser)
-    parsed = parser.parse_args(arguments)
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    if given[:1] == ["help"]:
+        given = [*given[1:], "-h"]
+    parsed = parser.parse_args(given)
     try:
         parsed.run(parsed)
     except KeyboardInterrupt:

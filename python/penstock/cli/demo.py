@@ -6,7 +6,7 @@ import argparse
 from typing import Any
 
 from penstock.base.missing_package import require
-from penstock.base.validation import checked_int, checked_local_path, parse_memory_size
+from penstock.base.validation import checked_int, checked_local_path, checked_memory_budget
 from penstock.cli.parser import add_command
 from penstock.errors import InvalidArgument
 
@@ -71,7 +71,7 @@ def run(parsed: argparse.Namespace) -> None:
     checked_local_path("--output", parsed.output)
     checked_int("--epochs", parsed.epochs, least=1, most=1000)
     checked_int("--cells", parsed.cells, least=2_000, most=10_000_000)
-    parse_memory_size("--memory", parsed.memory)
+    checked_memory_budget(parsed.memory)
     made = () if parsed.data is not None else ("tiledb", "tiledbsoma", "scipy")
     require("torch", "matplotlib", "plotly", "rich", *made, extra="demo", what="this command")
     # Imported here, because `penstock info` must not need torch or wait for it.

@@ -47,8 +47,8 @@ def in_options(message: str, parser: argparse.ArgumentParser, parsed: argparse.N
             first = re.sub(rf"{name}=True\b", option, first)
         if "_" not in argument and argument not in _OPTIONS:
             # In the middle of a sentence, such a word may mean something else.
-            name = rf"(?:^|(?<=: )){re.escape(argument)}(?= must |=\w)"
-        first = re.sub(rf"{name}=(?=\w)", f"{option} ", first)
+            name = rf"(?:^|(?<=: )){re.escape(argument)}(?= must |=[\w'])"
+        first = re.sub(rf"{name}=(?=[\w'])", f"{option} ", first)
         first = re.sub(rf"{name}(?![\w'\"/]|\.\w)=?", option, first)
     return first + newline + rest
 

@@ -128,6 +128,14 @@ ARGUMENTS = {
 #: Arguments of `Dataset.random_split` that people try.
 SPLIT_ARGUMENTS = {
     "by": "group=",
+    "fractions": "ds.random_split(0.8, 0.2)",
+    "lengths": "ds.random_split(0.8, 0.2)",
+    "parts": "ds.random_split(0.8, 0.2)",
+    "shuffle": "seed= for other parts, which are always drawn at random",
+    "sizes": "ds.random_split(0.8, 0.2)",
+    "test": "ds.random_split(0.8, 0.2)",
+    "train": "ds.random_split(0.8, 0.2)",
+    "val": "ds.random_split(0.8, 0.2)",
     "frac": "ds.random_split(0.8, 0.2)",
     "generator": "seed=",
     "group_by": "group=",

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from penstock import _core
 from penstock.base.validation import checked_int, described, shown
-from penstock.errors import InvalidArgument
+from penstock.errors import InvalidArgument, PenstockError
 from penstock.experiment.axis_query import resolve
 from penstock.experiment.data_frame import JOINID, DataFrame
 from penstock.experiment.labels import check_index, check_own_index, check_series
@@ -70,9 +70,21 @@ def rows_at(obs: DataFrame, cells: Any) -> _core.RowSelection:
         )
     if selected_table(cells, "obs") is None and getattr(cells, "name", None) != JOINID:
         places = as_places(cells, len(obs), _CELLS, obs.index_name)
+        if isinstance(cells, slice) and places is not None and (np.diff(places) < 0).any():
+            raise InvalidArgument(
+                f"cells stay in stored order, so the step of a slice must be above 0, got {cells}: "
+                "ds.to_anndata()[::-1] has them the other way round"
+            )
         if places is not None:
             return obs.select().take(np.sort(places).astype(np.uint64))
-    return resolve(obs, cells, "ds[cells]")
+    try:
+        return resolve(obs, cells, "ds[cells]")
+    except PenstockError:
+        if isinstance(cells, str) and cells in obs.row_names():
+            raise InvalidArgument(
+                f"a text in ds[…] is a filter, but {cells!r} is the name of a cell: ds[[{cells!r}]]"
+            ) from None
+        raise
 
 
 def is_number(value: Any) -> bool:

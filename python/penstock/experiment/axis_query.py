@@ -14,7 +14,7 @@ from penstock.base.validation import described
 from penstock.errors import InvalidArgument, Unsupported
 
 from .data_frame import JOINID, DataFrame
-from .row_lists import FORMS, rows_of, rows_of_selection
+from .row_lists import forms, rows_of, rows_of_selection
 
 _LAST = 2**63 - 2
 
@@ -69,7 +69,7 @@ def resolve(axis: DataFrame, query: Any, name: str) -> _core.RowSelection:
     if isinstance(query, (list, tuple, np.ndarray, range)) or hasattr(query, "__array__"):
         return rows_of(axis, query, name)
     if not (hasattr(query, "value_filter") and hasattr(query, "coords")):
-        raise InvalidArgument(f"{name} must be {FORMS}, got {described(query)}")
+        raise InvalidArgument(f"{name} must be {forms(name)}, got {described(query)}")
     rows = axis.select(query.value_filter, name)
     wanted = _joinids(axis, query.coords, name)
     return rows if wanted is None else rows & axis.of_each(wanted)

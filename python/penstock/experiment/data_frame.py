@@ -11,7 +11,7 @@ import numpy.typing as npt
 from penstock import _core
 from penstock.base.suggestions import did_you_mean, suggests
 from penstock.base.validation import checked_bool, checked_int, described
-from penstock.errors import InvalidArgument, PenstockError
+from penstock.errors import InvalidArgument, NotFound, PenstockError
 
 from .labels import of_table, row_names
 from .places import as_mask, slice_places
@@ -191,7 +191,7 @@ class DataFrame(TableReader):
         "DataFrame.value_counts",
     )
     def value_counts(
-        self, columns: str | Sequence[str], *, normalize: bool = False, dropna: bool = True
+        self, columns: str | Sequence[str] = (), *, normalize: bool = False, dropna: bool = True
     ) -> pd.Series[Any]:
         """Count the rows of each value of a column, or of each combination of several columns.
 
@@ -223,7 +223,9 @@ class DataFrame(TableReader):
         }
         names = self.checked_columns(columns)
         if not names:
-            raise InvalidArgument("value_counts needs a column or more")
+            raise InvalidArgument(
+                f"value_counts needs a column or more, such as {self._kind}.value_counts(column)"
+            )
         frame = without_unused_categories(self.to_pandas(names))
         if isinstance(columns, str):
             return frame[names[0]].value_counts(**how)
@@ -249,7 +251,15 @@ class DataFrame(TableReader):
             The key is of another kind, there is not one bool for each row, or a Series has other rows.
         """
         if isinstance(key, str):
-            (name,) = self.checked_columns([key], "column")
+            try:
+                (name,) = self.checked_columns([key], "column")
+            except NotFound:
+                if key in self.row_names():
+                    raise NotFound(
+                        f"{self._kind} has no column {key!r}, but a row of this name: "
+                        f"{self._kind}.to_pandas(names=True).loc[{key!r}]"
+                    ) from None
+                raise
             return self._columns([name])[name]
         if isinstance(key, slice):
             return self._at(slice_places(key, len(self), f"rows of {self._kind}[…]"), key)
@@ -279,6 +289,13 @@ class DataFrame(TableReader):
         raise TypeError(
             f"{self._kind} is read-only: frame = {self._kind}.to_pandas(), then frame[{key!r}] = …"
         )
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if not name.startswith("_"):
+            raise AttributeError(
+                f"{self._kind} is read-only: frame = {self._kind}.to_pandas(), then frame[{name!r}] = …"
+            )
+        super().__setattr__(name, value)
 
     def _at(self, places: npt.NDArray[np.int64], key: Any) -> Self:
         """Return the table of the rows at some places, ascending."""

@@ -29,6 +29,8 @@ VAR_NAME_COLUMNS = (
 )
 #: Column of the table of `highly_variable_genes`, ours or scanpy's, that says which genes to take.
 MASK_OF_GENES = "highly_variable"
+#: What goes where names repeat.
+BOOLS_INSTEAD = "give a bool for each row instead, such as (adata.obs[column] == value).to_numpy()"
 #: Name of the index of a part of obs or var (`TableReader.index_name`).
 _OF_A_PART = re.compile(r"place in \d+ \([0-9a-f]{8}\)")
 _OF_VARIABLE_GENES = {
@@ -199,10 +201,30 @@ def joinids_of(table: Any, what: str) -> Any:
         return table[JOINID]
     if table.index.name == JOINID:
         return table.index
+    if twice := repeated_label(table):
+        raise InvalidArgument(
+            f"{what} is a table in whose index the name {twice!r} comes more than once, so it does not "
+            f"say which rows it has: {BOOLS_INSTEAD}"
+        )
     raise InvalidArgument(
         f"{what} is a table that does not say which rows it has: its index must be their names, or "
         f"keep its column {JOINID}; an array of bools goes by place"
     )
+
+
+def repeated_label(table: Any) -> str | None:
+    """Return the first name that comes again in the index of a table of pandas, or None."""
+    seen: set[Any] = set()
+    for label in np.asarray(table.index).tolist():
+        if isinstance(label, str) and label in seen:
+            return label
+        seen.add(label)
+    return None
+
+
+def numbers_of(argument: str) -> str:
+    """Return what integers are in an argument: places in ``ds[…]``, joinids elsewhere."""
+    return "places" if "ds[" in argument else "joinids"
 
 
 def check_series(given: Any, what: str) -> None:
@@ -213,7 +235,7 @@ def check_series(given: Any, what: str) -> None:
     if getattr(given, "name", None) != JOINID and np.asarray(index).dtype.kind not in "iu":
         raise InvalidArgument(
             f"{what}: a Series of integers that belong to rows such as {given.index[0]!r} is no list of "
-            f"{JOINID}; its to_numpy() is one"
+            f"{numbers_of(what)}; its to_numpy() is one"
         )
 
 

@@ -17,21 +17,28 @@ from penstock.errors import InvalidArgument, NotFound
 
 from .data_frame import JOINID, DataFrame
 from .labels import (
+    BOOLS_INSTEAD,
     check_index,
     check_series,
     is_index_of_integers,
     joinids_of,
     name_columns,
+    numbers_of,
     of_table,
+    repeated_label,
     text_labels,
     variable_genes,
 )
 from .places import as_mask
 
-FORMS = (
-    "a filter, names, joinids, a bool for each row, or a selection: a Dataset, its obs or var, a "
-    "table of pandas or an AxisQuery"
-)
+
+def forms(argument: str) -> str:
+    """Return what selects rows: places in ``ds[…]``, joinids elsewhere."""
+    return (
+        f"a filter, names, {numbers_of(argument)}, a bool for each row, or a selection: a Dataset, its "
+        "obs or var, a table of pandas or an AxisQuery"
+    )
+
 
 _NAMED_IN_ERRORS = 5
 #: Start of the URI of an AnnData object in memory.
@@ -117,9 +124,11 @@ def _check_own(
     rows = axis.of_rows(joinids.astype(np.int64), table) & axis.whole().select()
     stored = axis.with_rows(rows).read([column])[column].to_numpy().tolist()
     if column not in table or sorted(stored) != sorted(table[column].tolist()):
+        twice = repeated_label(table)
         raise InvalidArgument(
             f"{argument} is a table whose {JOINID} may be of another store: its index must be the "
             f"names of the rows, each once, or keep its column {column}"
+            + (f"; the name {twice!r} comes more than once: {BOOLS_INSTEAD}" if twice else "")
         )
 
 
@@ -155,7 +164,7 @@ def rows_of(axis: DataFrame, query: Any, argument: str) -> _core.RowSelection:
         return _by_joinids(axis, values, argument)
     if values.ndim == 1 and all(isinstance(value, str) for value in values.tolist()):
         return _by_names(axis, values.tolist(), argument)
-    raise InvalidArgument(f"{argument} must be {FORMS}, got {described(query)}")
+    raise InvalidArgument(f"{argument} must be {forms(argument)}, got {described(query)}")
 
 
 def _by_mask(axis: DataFrame, mask: npt.NDArray[np.bool_]) -> _core.RowSelection:

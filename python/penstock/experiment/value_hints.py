@@ -15,6 +15,8 @@ _COMPARED = re.compile(
     r"""(?:(\w+)|attr\(\s*['"]([^'"]+)['"]\s*\))\s*(?:==|in)\s*(\[[^\]]*\]|'[^']*'|"[^"]*")"""
 )
 _TEXT = re.compile(r"""'([^']*)'|"([^"]*)\"""")
+#: Two texts with no comma between them.
+_JOINED = re.compile(r"""['"]\s+('[^']*'|"[^"]*")""")
 _MOST_ROWS = 1_000_000
 _SHOWN = 5
 
@@ -32,15 +34,26 @@ def hint_of_values(table: DataFrame, value_filter: object) -> str:
         if column not in there or not there[column].is_string:
             continue
         values = _values_of(table, column, there[column].enumerated)
-        for text in (first or second for first, second in _TEXT.findall(compared[3])):
+        texts = [first or second for first, second in _TEXT.findall(compared[3])]
+        for text in texts:
             if not values or text in values:
                 continue
             meant = nearest(text, values)
             if meant is not None:
                 return f"{column} has no {text!r}; did you mean {meant!r}?"
-            more = f" and {len(values) - _SHOWN:,} more" if len(values) > _SHOWN else ""
-            return f"{column} has no {text!r}, but {', '.join(map(repr, values[:_SHOWN]))}{more}."
+            return f"{column} has no {text!r}, but {_some(values)}."
+        if "," not in compared[3] and (joined := _JOINED.search(compared[3])):
+            return f"a comma is missing in {compared[3]}, before {joined[1]}"
+        if there[column].enumerated and values:
+            used = _values_of(table, column, enumerated=False)
+            if used and not set(texts) & set(used):
+                return f"{column} of these rows has only {_some(used)}."
     return ""
+
+
+def _some(values: list[str]) -> str:
+    more = f" and {len(values) - _SHOWN:,} more" if len(values) > _SHOWN else ""
+    return ", ".join(map(repr, values[:_SHOWN])) + more
 
 
 def _values_of(table: DataFrame, column: str, enumerated: bool) -> list[str]:

@@ -105,11 +105,22 @@ def warn_of_empty_part(cells: int, of: int, obs: DataFrame, key: object) -> None
     if cells or not of:
         return
     warnings.warn(
-        f"ds[{described(key)}] has none of the {plural(of, 'cell')}, so an epoch of it has no batch. "
+        f"ds[{_shown_key(key)}] has none of the {plural(of, 'cell')}, so an epoch of it has no batch. "
         + (hint_of_values(obs, key) or "ds.obs.value_counts(column) shows the values of a column"),
         NoCellsWarning,
         stacklevel=caller_level(),
     )
+
+
+def _shown_key(key: object) -> str:
+    """Return the key of ``ds[key]`` in a line."""
+    if isinstance(key, slice):
+        parts = [key.start, key.stop] + ([] if key.step is None else [key.step])
+        return ":".join("" if part is None else str(part) for part in parts)
+    if isinstance(key, str):
+        return repr(key)
+    shown = " ".join(described(key).split())
+    return shown if len(shown) <= 60 else f"a {type(key).__name__}"
 
 
 def warn_of_no_genes(reason: str) -> None:

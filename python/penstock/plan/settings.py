@@ -9,13 +9,12 @@ from typing import Any
 import numpy as np
 
 from penstock.base.suggestions import did_you_mean
-from penstock.base.text import plural
 from penstock.base.validation import (
     checked_bool,
     checked_choice,
     checked_int,
+    checked_memory_budget,
     described,
-    parse_memory_size,
 )
 from penstock.errors import InvalidArgument
 
@@ -36,8 +35,6 @@ SCATTER = "scatter"
 GLOBAL = "global"
 CHUNKS = "chunks"
 SHUFFLES = (SCATTER, GLOBAL, CHUNKS)
-#: Nobody means so few bytes.
-_LEAST_BUDGET = 1000
 CHUNK_SIZE = 64
 CHUNKS_PER_BLOCK = 1024
 UNEVEN = ("drop", "pad", "exact")
@@ -90,7 +87,7 @@ class LoaderSettings:
             batch_size=checked_int("batch_size", arguments["batch_size"], least=1, most=2**31 - 1),
             shuffle=shuffle,
             seed=checked_int("seed", arguments["seed"], least=0, most=2**64 - 1),
-            memory_budget=_memory_budget(arguments["memory_budget"]),
+            memory_budget=checked_memory_budget(arguments["memory_budget"]),
             threads=None
             if threads is None
             else checked_int("threads", threads, least=1, most=1024),
@@ -183,9 +180,10 @@ def _shuffle(arguments: Mapping[str, Any]) -> tuple[bool | str, int, int]:
             try:
                 shuffle = checked_bool("shuffle", shuffle)
             except InvalidArgument:
+                meant = did_you_mean(shuffle, SHUFFLES) if isinstance(shuffle, str) else ""
                 raise InvalidArgument(
                     "shuffle must be True, False, 'scatter', 'global' or 'chunks', got "
-                    + described(shuffle)
+                    f"{described(shuffle)}{meant}"
                 ) from None
         for name, size in sizes.items():
             if size is not None:
@@ -199,15 +197,6 @@ def _shuffle(arguments: Mapping[str, Any]) -> tuple[bool | str, int, int]:
         for name, size in sizes.items()
     )
     return shuffle, chunk_size, chunks_per_block
-
-
-def _memory_budget(memory_budget: Any) -> int:
-    size = parse_memory_size("memory_budget", memory_budget)
-    if size < _LEAST_BUDGET:
-        raise InvalidArgument(
-            f"memory_budget={memory_budget!r} is {plural(size, 'byte')}; did you mean '{size}GiB'?"
-        )
-    return size
 
 
 def _min_batch(min_batch: Any, batch_size: Any) -> int:

@@ -136,9 +136,10 @@ def check_names(arguments: Mapping[str, Any]) -> None:
     there = set(inspect.signature(DataLoader).parameters) - {"dataset", *_OURS}
     for name in arguments:
         if name not in there:
-            hint = (
-                did_you_mean(name, there) or "; an argument of the Dataset is given to the Dataset"
-            )
+            from penstock.dataset.dataset import Dataset
+
+            of_dataset = name in inspect.signature(Dataset).parameters
+            hint = f"; give {name}= to the Dataset" if of_dataset else did_you_mean(name, there)
             raise TypeError(f"dataloader() has no argument {name!r}{hint}")
 
 

@@ -416,8 +416,8 @@ def _places(keys: Array, wanted: list[Any], fill: bool, kind: str) -> Array:
     if len(found) > 1 and (found[1:] == found[:-1]).any():
         name = wanted[int(found[1:][found[1:] == found[:-1]][0])]
         raise InvalidArgument(
-            f"several genes have the name {name!r}; choose a column= of var that tells them apart, "
-            "or give joinids"
+            f"several genes have the name {name!r}; choose a column of var that tells them apart by "
+            "ps.SelectGenes(names, column=…), or give numbers: ds[:, places] or ps.SelectGenes(joinids)"
         )
     if len(found) < len(wanted) and not fill:
         missing = np.setdiff1d(np.arange(len(wanted)), found)

@@ -191,7 +191,7 @@ def test_small_budget_gives_the_same_cells(census_like: Oracle) -> None:
 def test_impossible_budget_says_what_works(census_like: Oracle) -> None:
     settings = {"sparse": True, "threads": 1}
     with pytest.raises(ps.ResourceExhausted) as error:
-        list(ps.Dataset(census_like.path, memory_budget=1000, **settings))
+        list(ps.Dataset(census_like.path, memory_budget=10_000, **settings))
     least = int(re.search(r"needed at least ([0-9]+)", str(error.value))[1])
     with pytest.raises(ps.ResourceExhausted, match=f"needed at least {least}"):
         ps.Dataset(census_like.path, memory_budget=least - 1, **settings).plan()

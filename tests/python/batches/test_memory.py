@@ -56,7 +56,7 @@ def gaps(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 def _least_budget(**arguments: object) -> int:
     with pytest.raises(ps.ResourceExhausted) as refusal:
-        next(iter(ps.Dataset(memory_budget=1000, **arguments)))
+        next(iter(ps.Dataset(memory_budget=10_000, **arguments)))
     found = re.search(r"needed at least (\d+) bytes", str(refusal.value))
     assert found
     return int(found.group(1))

@@ -46,7 +46,7 @@ def dataset(oracle: Oracle, **settings) -> ps.Dataset:
 def budget(small_tiles: Oracle) -> int:
     """Three times the least that works."""
     with pytest.raises(ps.ResourceExhausted) as error:
-        next(iter(dataset(small_tiles, memory_budget=1000)))
+        next(iter(dataset(small_tiles, memory_budget=10_000)))
     return 3 * int(re.search(r"at least (\d+)", str(error.value))[1])
 
 

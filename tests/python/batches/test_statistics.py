@@ -218,7 +218,7 @@ def test_what_statistics_refuse(soma_small: Oracle) -> None:
         with pytest.raises(ps.InvalidArgument, match="a Dataset is made from"):
             call()
     with pytest.raises(ps.ResourceExhausted, match="memory_budget"):
-        ps.gene_statistics(ds.with_settings(memory_budget=1000))
+        ps.gene_statistics(ds.with_settings(memory_budget=10_000))
 
 
 # --- highly variable genes

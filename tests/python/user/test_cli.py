@@ -380,3 +380,14 @@ def test_control_characters_of_a_store_are_escaped(
     assert r"X/l\x1b[31m" in said["info"]
     assert r"v\x1b]0;x\x07" in said["values"]
     assert r"\x9bnone" in said["none"]
+
+
+def test_help_is_a_command(capsys: pytest.CaptureFixture[str]) -> None:
+    for given, same in ((["help"], ["-h"]), (["help", "info"], ["info", "-h"])):
+        shown = []
+        for arguments in (given, same):
+            with pytest.raises(SystemExit) as ended:
+                main(arguments)
+            assert ended.value.code == 0
+            shown.append(capsys.readouterr().out)
+        assert shown[0] == shown[1]

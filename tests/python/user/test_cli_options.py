@@ -15,7 +15,8 @@ from penstock.cli.options import in_options
     [
         ("--epochs", "0", "--epochs must be 1 or more, got 0"),
         ("--memory", "x", "--memory must be a number of bytes or text such as"),
-        ("--memory", "1KiB", "--memory is too small: 1024 bytes"),
+        ("--memory", "10KiB", "--memory is too small: 10240 bytes"),
+        ("--memory", "2", "--memory '2' is 2 bytes; did you mean '2GiB'?"),
         ("--devices", "0", "--devices must be 1 or more, -1 for all"),
         ("--batch-size", "0", "--batch-size must be 1 or more, got 0"),
         ("--latent", "0", "--latent must be 1 or more, got 0"),
@@ -80,7 +81,8 @@ def test_train_checks_its_arguments_before_it_writes(
 @pytest.mark.parametrize(
     ("option", "value", "said"),
     [
-        ("--memory", "1KiB", "--memory is too small: 1024 bytes"),
+        ("--memory", "10KiB", "--memory is too small: 10240 bytes"),
+        ("--memory", "2", "--memory '2' is 2 bytes; did you mean '2GiB'?"),
         ("--filter", "x", "--filter: expected a condition such as"),
     ],
 )
@@ -151,3 +153,25 @@ COMPARE = ["bench", "compare", "URI"]
 def test_arguments_and_what_looks_like_one(command: list[str], message: str, said: str) -> None:
     parser = build_parser()
     assert in_options(message, parser, parser.parse_args(command)) == said
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["demo", "--memory", "2"], "--memory '2' is 2 bytes; did you mean '2GiB'?"),
+        (
+            ["bench", "tune", "x", "--budgets", "2"],
+            "--budgets '2' is 2 bytes; did you mean '2GiB'?",
+        ),
+    ],
+)
+def test_a_budget_of_a_few_bytes_is_told_first(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    arguments: list[str],
+    said: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(arguments) == 1
+    assert capsys.readouterr() == ("", f"penstock: {said}\n")

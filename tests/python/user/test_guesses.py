@@ -502,3 +502,83 @@ def test_a_batch_says_how_a_column_comes(ds: ps.Dataset) -> None:
             batch.to("cuda")
         assert batch[0] is X
         assert not hasattr(batch, "_fields")
+
+
+def test_tables_are_not_assigned_to(ds: ps.Dataset) -> None:
+    for table in (ds.obs, ds.var, ds[:5].obs):
+        for name in ("cell_type", "mine"):
+            with pytest.raises(AttributeError, match=rf"to_pandas\(\), then frame\['{name}'\] = …"):
+                setattr(table, name, 1)
+
+
+def test_messages_that_work_when_typed(ds: ps.Dataset) -> None:
+    adata = ds[:60].to_anndata()
+    adata.obs_names = [f"c{i // 2}" for i in range(60)]
+    adata.var["gene_name"] = [f"G{i % 18}" for i in range(adata.n_vars)]
+    repeated = ps.Dataset(adata)
+    flag = adata.obs["sex"] == "male"
+    mask = pd.Series([True] * 60, index=range(1, 61))
+    with pytest.raises(ps.InvalidArgument, match=r"to_numpy\(\) of the Series goes by place"):
+        repeated[mask]
+    assert repeated[mask.to_numpy()].n_obs == 60
+    with pytest.raises(ps.InvalidArgument, match=r"ps.SelectGenes\(names, column=…\).*places"):
+        repeated[:, ["G0"]]
+    for key in (3.5, np.zeros((2, 2))):
+        with pytest.raises(ps.InvalidArgument, match="a filter, names, places, a bool"):
+            ds[key]
+        with pytest.raises(ps.InvalidArgument, match="a filter, names, joinids, a bool"):
+            ps.Dataset(ds.experiment, obs_query=np.zeros((2, 2)))
+    with pytest.raises(ps.InvalidArgument, match="is no list of places"):
+        ds[ds.obs["sex"].value_counts()]
+    for key in (adata[flag.to_numpy()], adata.obs[flag.to_numpy()].drop(columns="soma_joinid")):
+        with pytest.raises(ps.InvalidArgument, match=r"the name 'c\d+' comes more than once.*bool"):
+            repeated[key]
+    assert repeated[flag.to_numpy()].n_obs == flag.sum()
+
+
+def test_names_of_cells_in_the_place_of_filters(ds: ps.Dataset) -> None:
+    cells = ps.Dataset(ds[:60].to_anndata())
+    name = "7"
+    for key in (name, (name, slice(0, 3))):
+        with pytest.raises(ps.InvalidArgument, match=r"'7' is the name of a cell: ds\[\['7'\]\]"):
+            cells[key]
+    assert cells[[name]].n_obs == 1
+    with pytest.raises(ps.NotFound, match=r"to_pandas\(names=True\).loc\['7'\]"):
+        cells.obs[name]
+    assert cells.obs.to_pandas(names=True).loc[name, "sex"] == cells.obs["sex"][7]
+
+
+def test_near_words(ds: ps.Dataset, path: str) -> None:
+    with pytest.raises(ps.InvalidArgument, match=r"'gloabl'.*did you mean 'global'"):
+        ps.Dataset(path, shuffle="gloabl")
+    with pytest.raises(ps.InvalidArgument, match="did you mean 'census-like'"):
+        ps.example("census")
+    for arguments in ({"train": 0.8}, {"lengths": [0.8, 0.2]}):
+        with pytest.raises(TypeError, match=r"use ds.random_split\(0.8, 0.2\)"):
+            ds.random_split(**arguments)
+    with pytest.raises(TypeError, match="use seed= for other parts"):
+        ds.random_split(0.8, 0.2, shuffle=True)
+    with pytest.raises(TypeError, match=r"no argument 'foo'$"):
+        ps.dataloader(ds, foo=True)
+    with pytest.raises(TypeError, match="give seed= to the Dataset"):
+        ps.dataloader(ds, seed=1)
+
+
+def test_keys_that_select_nothing_or_turn_the_order(ds: ps.Dataset) -> None:
+    for key in (slice(None, None, -1), slice(5, 2, -1)):
+        with pytest.raises(ps.InvalidArgument, match="step of a slice must be above 0"):
+            ds[key]
+    with pytest.raises(ps.InvalidArgument, match=r"such as obs.value_counts\(column\)"):
+        ds.obs.value_counts()
+    for key, says in (
+        (slice(5, 5), r"^ds\[5:5\] has none of the 6,000 cells"),
+        (None, r"^ds\[a Dataset\] has none"),
+        ("cell_type in ['T cell' 'B cell']", "a comma is missing in .*, before 'B cell'"),
+    ):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            part = ds[:0] if key is None else key
+        with pytest.warns(ps.NoCellsWarning, match=says):
+            assert ds[part].n_obs == 0
+    with pytest.warns(ps.NoCellsWarning, match=r"cell_type of these rows has only 'T cell'\."):
+        ds["cell_type == 'T cell'"]["cell_type == 'B cell'"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from penstock.base.validation import checked_int, parse_memory_size
+from penstock.base.validation import checked_int, checked_memory_budget
 from penstock.cli.parser import add_command
 from penstock.errors import InvalidArgument
 
@@ -56,7 +56,7 @@ def run(parsed: argparse.Namespace) -> None:
         raise InvalidArgument(f"--share must be above 0 and at most 1, got {parsed.share:g}")
     budgets = [text.strip() for text in parsed.budgets.split(",")]
     for budget in budgets:
-        parse_memory_size("--budgets", budget)
+        checked_memory_budget(budget)
     threads = _threads(parsed.threads)
     say = shared_options.say(parsed)
     target = shared_options.target(parsed)

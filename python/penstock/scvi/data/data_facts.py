@@ -155,4 +155,6 @@ class DataFacts:
     @property
     def labels(self) -> npt.NDArray[Any]:
         """Return the label of every cell in stored order, which scvi-tools' SCANVI needs."""
+        if LABELS not in self._keys.categories:
+            raise AttributeError  # `__getattr__` of the data module says why
         return self.registration.labels[all_codes(self.dataset, LABELS)]

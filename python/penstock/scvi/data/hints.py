@@ -45,6 +45,10 @@ ATTRIBUTES = {
     "adata_manager": "data.registry has the registration",
     "from_scvi_model": "data.create_model(from_scvi=model) of a DataModule for SCANVI",
     "get_latent_representation": "use penstock.scvi.latent(model, data)",
+    "label_keys": "labels_key= of DataModule names the column, data.labels has the label of each cell",
+    "labels": "the cells have no labels, DataModule(cells, labels_key=…) gives them some",
+    "train_size": "data.n_train and data.n_val count the cells, train_size= of DataModule sets the share",
+    "validation_size": "data.n_val counts the cells, validation_size= of DataModule sets the share",
     "is_view": (
         "a call of scvi-tools takes an AnnData here; call penstock.scvi.latent, normalized, elbo and the "
         "like with (model, data)"

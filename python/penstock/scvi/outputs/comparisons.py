@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from penstock.base.suggestions import did_you_mean
 from penstock.base.validation import checked_text, described
 from penstock.dataset.dataset import Dataset
 from penstock.errors import InvalidArgument
@@ -47,8 +48,10 @@ def of_values(
         found = [code for code, value in enumerate(known) if _is(value, group)]
         if not found:
             listed = ", ".join(map(repr, names[:5]))
+            meant = did_you_mean(group, map(str, names)) if isinstance(group, str) else ""
             raise InvalidArgument(
-                f"no cell has {group!r} in {groupby!r}, which has {listed}{', …' if len(known) > 5 else ''}"
+                f"no cell has {group!r} in {groupby!r}{f'{meant} It' if meant else ', which'} has "
+                f"{listed}{', …' if len(known) > 5 else ''}"
             )
         return found[0]
 

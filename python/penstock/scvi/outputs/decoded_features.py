@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from penstock.base.suggestions import did_you_mean
 from penstock.base.validation import described
 from penstock.errors import InvalidArgument
 
@@ -158,5 +159,9 @@ def batch_codes(model: Any, batches: Any) -> Sequence[int | None]:
     for batch in wanted:
         if batch is not None and batch not in known:
             listed = ", ".join(map(repr, known[:5]))
-            raise InvalidArgument(f"the model has no batch {batch!r}; it has {listed}, …")
+            meant = did_you_mean(batch, map(str, known)) if isinstance(batch, str) else ""
+            raise InvalidArgument(
+                f"the model has no batch {batch!r}{f'{meant} It' if meant else '; it'} has {listed}"
+                + (", …" if len(known) > 5 else "")
+            )
     return [None if batch is None else known.index(batch) for batch in wanted]

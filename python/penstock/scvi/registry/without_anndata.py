@@ -76,7 +76,8 @@ def _told(model_class: Any, taken: str) -> str:
     if taken == "":
         return (
             "the model has no AnnData to minify: load the saved model with one, "
-            f"scvi.model.{name}.load(folder, adata)"
+            f"scvi.model.{name}.load(folder, adata), and put penstock.scvi.latent(model, data, "
+            "return_dist=True) into its obsm, as minify_adata says"
         )
     if taken == "save_anndata":
         return "the model has no AnnData to save beside it: leave save_anndata out"
