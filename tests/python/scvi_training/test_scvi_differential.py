@@ -254,6 +254,7 @@ def test_what_is_refused(scvi_of: Trained) -> None:
         (ps.InvalidArgument, "give groupby=", {}),
         (ps.InvalidArgument, "not both", {"groupby": "kind", "idx1": [0]}),
         (ps.InvalidArgument, "no cell has 'X' in 'kind', which has 'B'", {"groupby": "kind", "group1": "X"}),
+        (ps.InvalidArgument, "no cell has 't' in 'kind'; did you mean 'T'", {"groupby": "kind", "group1": "t"}),
         (ps.InvalidArgument, "no cell has 1", {"groupby": "kind", "group1": "T", "group2": 1}),
         (ps.InvalidArgument, "compared with itself", {"groupby": "kind", "group1": "T", "group2": "T"}),
         (ps.InvalidArgument, "got none", {"groupby": "kind", "group1": []}),

@@ -227,6 +227,51 @@ def test_arguments_of_outputs(trained: tuple[pscvi.DataModule, Any]) -> None:
         assert not set(hints.OF_OUTPUTS) & set(inspect.signature(function).parameters)
     with pytest.raises(TypeError, match="no argument 'gene_list'; use genes="):
         pscvi.normalized(model, data, gene_list=["a"])
+    with pytest.raises(ps.InvalidArgument, match="no batch 'Donor 1'; did you mean 'donor 1'"):
+        pscvi.normalized(model, data, transform_batch="Donor 1")
+    with pytest.raises(
+        TypeError, match=r"create_model\(\) has no argument 'n_latnt'; did you mean 'n_la"
+    ):
+        data.create_model(n_latnt=5)
+
+
+def named(function: Any) -> set[str]:
+    """The arguments that a function of scvi-tools names."""
+    found = inspect.signature(function).parameters.values()
+    several = (inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL)
+    return {each.name for each in found if each.kind not in several} - {"self"}
+
+
+def test_every_argument_of_scvi_tools_is_answered() -> None:
+    """Those of its data modules, and of the calls that ours replace, in the version at hand."""
+    modules = [getattr(scvi.dataloaders, name) for name in dir(scvi.dataloaders)]
+    modules = [each for each in modules if getattr(each, "__name__", "").endswith("DataModule")]
+    assert modules
+    for module in modules:
+        ours = set(inspect.signature(pscvi.DataModule).parameters)
+        assert not named(module.__init__) - ours - set(hints.ARGUMENTS), module
+        public = {name for name in dir(module) if not name.startswith("_")}
+        theirs = public - set(dir(module.__mro__[1]))
+        assert not theirs - set(dir(pscvi.DataModule)) - set(hints.ATTRIBUTES), module
+    calls = {
+        "get_normalized_expression": pscvi.normalized,
+        "get_normalized_accessibility": pscvi.normalized,
+        "get_elbo": pscvi.elbo,
+        "get_latent_representation": pscvi.latent,
+        "predict": pscvi.predict,
+    }
+    for name in ("SCVI", "SCANVI", "TOTALVI", "MULTIVI", "PEAKVI", "CondSCVI", "AUTOZI"):
+        for call, function in calls.items():
+            theirs = named(getattr(getattr(scvi.model, name), call, lambda: None))
+            ours = set(inspect.signature(function).parameters)
+            assert not theirs - ours - set(hints.OF_OUTPUTS), (name, call)
+
+
+def test_a_module_without_labels_can_be_looked_at(trained: tuple[pscvi.DataModule, Any]) -> None:
+    data, _ = trained
+    assert not hasattr(data, "labels")
+    with pytest.raises(AttributeError, match="labels_key=…"):
+        _ = data.labels
 
 
 def test_rows_are_a_table_and_an_array(

@@ -15,18 +15,24 @@ ARGUMENTS = {
         for name in inspect.signature(Dataset).parameters
         if name not in ("source", "batch_size", "sparse")
     },
+    "accelerator": "penstock.scvi.train(model, data, accelerator=…)",
     "adata": "the first argument, data",
     "batch_column_names": "batch_key=[…]",
     "batch_labels": "batch_key=[…]",
     "cat_cov_keys": "categorical_covariate_keys=[…]",
     "collection": "the first argument, data: a path or a Dataset",
+    "collection_val": "validation_size=, or group= to keep donors together",
     "cont_cov_keys": "continuous_covariate_keys=[…]",
     "dataloader_kwargs": "num_workers=; the loader has its own threads",
+    "external_indexing": "train_size= and group= or stratify= for the split",
+    "indices": "ds[indices] as data, where ds is a Dataset",
+    "load_sparse_tensor": "sparse=True",
+    "shuffle_set_split": "split_seed= for another split, which is always at random",
     **dict.fromkeys(
         ("genes", "gene_list", "hvg", "var_names"), "ds[:, genes] as data, where ds is a Dataset"
     ),
     "label_key": "labels_key=",
-    "label_keys": "labels_key=",
+    "label_keys": "labels_key= of DataModule names the column of the labels",
     "layer_name": _OF_A_DATASET.format(name="layer"),
     "model_name": "model=",
     "n_top_genes": "ds[:, hvg] as data, where hvg = ps.highly_variable_genes(ds, n_top_genes=…)",
@@ -40,12 +46,31 @@ ARGUMENTS = {
 
 #: Attributes that people try.
 ATTRIBUTES = {
+    **dict.fromkeys(
+        (
+            "batch_column_names",
+            "batch_labels",
+            "extra_categorical_covs",
+            "extra_continuous_covs",
+            "labels_mapping",
+            "model_name",
+            "n_samples",
+            "sample_key",
+            "sample_keys",
+            "samples",
+            "samples_mapping",
+            "unlabeled_category",
+        ),
+        "data.registry has the columns of the setup and their categories",
+    ),
+    "close": "data.dataset.close() gives back its memory",
+    "split_seed": "data.train_idx and data.val_idx are the split, split_seed= of DataModule seeds it",
     "X": "data.dataset reads it",
     "adata": "data.dataset.to_anndata() reads the cells, data.template has the registration",
     "adata_manager": "data.registry has the registration",
     "from_scvi_model": "data.create_model(from_scvi=model) of a DataModule for SCANVI",
     "get_latent_representation": "use penstock.scvi.latent(model, data)",
-    "label_keys": "labels_key= of DataModule names the column, data.labels has the label of each cell",
+    "label_keys": "labels_key= of DataModule names the column of the labels",
     "labels": "the cells have no labels, DataModule(cells, labels_key=…) gives them some",
     "train_size": "data.n_train and data.n_val count the cells, train_size= of DataModule sets the share",
     "validation_size": "data.n_val counts the cells, validation_size= of DataModule sets the share",
@@ -71,12 +96,27 @@ ATTRIBUTES = {
 #: Arguments of scvi-tools' functions of the same purpose as ours in `penstock.scvi.outputs`.
 OF_OUTPUTS = {
     "adata": "data, the second argument",
+    "data_loader_kwargs": "batch_size=; the loader has its own threads",
     "dataloader": "data, the second argument",
     "gene_list": "genes=",
     "give_mean": "return_dist=True for the variances, too",
+    **dict.fromkeys(("ig_args", "ig_interpretability"), "model.predict with ds.to_anndata()"),
     "indices": "ds[indices] as data",
+    "mc_samples": "return_dist=True for the variances of the latent variables",
+    "modality": "model.get_latent_representation with ds.to_anndata()",
+    **dict.fromkeys(
+        ("n_samples", "n_samples_overall", "use_z_mean", "weights"),
+        "seed= for another sample: each call decodes one of each cell",
+    ),
+    **dict.fromkeys(
+        ("normalize_cells", "normalize_regions", "threshold"),
+        "values of the result, which are neither normalised nor cut off",
+    ),
     "protein_list": "of='proteins' and genes=",
     "region_list": "of='regions' and genes=",
+    "return_mean": "values.mean() of the result; each call decodes one sample of each cell",
+    "silent": "no such argument: nothing is printed",
+    "use_posterior_mean": "no such argument: the posterior mean is taken",
     "return_numpy": "values of the result, an ndarray",
 }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import os
 import warnings
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from penstock.base.suggestions import unknown_arguments
 from penstock.base.text import plural
 from penstock.base.validation import described
 from penstock.dataset.dataset import Dataset
@@ -38,8 +40,25 @@ def create(data: DataFacts, arguments: dict[str, Any]) -> Any:
         # The warning is about the rows of the template, which are not cells.
         warnings.filterwarnings("ignore", message=".*empty cells.*")
         warnings.filterwarnings("ignore", message="You are using the Torch Version of MrVI")
-        model = cls(data.template, **arguments)
+        try:
+            model = cls(data.template, **arguments)
+        except TypeError:
+            _check_names(cls, arguments)
+            raise
     return let_go(model, data)
+
+
+def _check_names(cls: Any, arguments: dict[str, Any]) -> None:
+    """Refuse arguments that neither the model nor its module has."""
+    classes = [cls, getattr(cls, "_module_cls", None)]
+    known = {
+        name
+        for each in classes
+        if each is not None
+        for name in inspect.signature(each.__init__).parameters
+    } - {"self", "adata", "kwargs", "model_kwargs", "vae_kwargs"}
+    if unknown := [name for name in arguments if name not in known]:
+        raise TypeError(unknown_arguments("create_model", unknown, known, {})) from None
 
 
 def let_go(model: Any, data: DataFacts) -> Any:
