@@ -100,6 +100,7 @@ void decode_strings(const ArrayInfo& info, const ChunkPart& part, std::atomic<ui
 
 Strings read_vlen(const Array& array, uint64_t begin, uint64_t end, unsigned threads) {
   const ArrayInfo& info = array.info();
+  array.expect_unchanged();
   const ChunkRange range(array, begin, end);
   range.expect_backed(sizeof(uint64_t) + info.fill_text.size());
   std::atomic<uint64_t> left = kMostStringBytes + kStringBytesPerStored * range.stored_bytes() +
@@ -132,6 +133,7 @@ Buffer read_values(const Array& array, uint64_t begin, uint64_t end, unsigned th
     throw InvalidArgument("strings of variable length have no values of fixed size, in " +
                           info.path);
   }
+  array.expect_unchanged();
   const ChunkRange range(array, begin, end);
   range.expect_backed(info.cell_bytes);
   Buffer values(with_place(

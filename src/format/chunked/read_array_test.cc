@@ -32,6 +32,9 @@ class TestArray final : public Array {
     return result;
   }
   double stored_bytes_per_chunk() const override { return 0; }
+  void expect_unchanged() const override {
+    if (rewritten_) throw CorruptData("the array was written since it was opened");
+  }
   std::string version() const override { return {}; }
 
   template <typename T>
@@ -41,6 +44,7 @@ class TestArray final : public Array {
 
   ArrayInfo info_;
   uint32_t skipped_ = 0;
+  bool rewritten_ = false;
   io::MemoryStore store_;
 
  private:
@@ -82,6 +86,18 @@ TEST(ReadValues, JoinsChunksAndFillsAbsentOnes) {
 }
 
 // From 1 MiB on, plain cells are read where they belong.
+TEST(ReadValues, ARewrittenArrayIsNotRead) {
+  TestArray array;
+  set_ints(array, 2, 2);
+  array.put<int32_t>(0, {1, 2});
+  EXPECT_EQ(ints(array, 0, 2), (std::vector<int32_t>{1, 2}));
+  array.rewritten_ = true;
+  EXPECT_THROW(ints(array, 0, 2), CorruptData);
+  array.info_.strings = StringForm::kVlenUtf8;
+  array.info_.cell_bytes = 0;
+  EXPECT_THROW(read_strings(array, 0, 2, 1), CorruptData);
+}
+
 TEST(ReadValues, LongPlainChunks) {
   TestArray array;
   constexpr int32_t kLength = 1'000'000;

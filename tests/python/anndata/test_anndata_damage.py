@@ -9,6 +9,7 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
+import anndata
 import numpy as np
 import pandas as pd
 import penstock as ps
@@ -283,3 +284,39 @@ def test_a_missing_chunk_is_the_fill_value(stores: list[Path], tmp_path: Path) -
     batches = list(ps.Dataset(tmp_path / "cells.zarr", layer="X", shuffle=False, sparse=True))
     values = np.concatenate([X.data for X, _ in batches])
     assert (values[100:200] == 0).all()
+
+
+@pytest.mark.parametrize("kind", ["zarr", "h5ad in place", "h5ad by rename"])
+@pytest.mark.parametrize("column", ["y", "c", "obs_names"])
+def test_a_rewritten_store_is_not_paired_with_kept_rows(
+    kind: str, column: str, tmp_path: Path
+) -> None:
+    """X is kept from the first epoch; a column that is read afterwards is of other cells."""
+    path = tmp_path / ("cells.zarr" if kind == "zarr" else "cells.h5ad")
+
+    def write(order: Any) -> None:
+        obs = pd.DataFrame(
+            {"y": order, "c": pd.Categorical([f"k{i % 5}" for i in order])},
+            index=[f"c{i:04d}" for i in order],
+        )
+        made = anndata.AnnData(np.repeat(order[:, None], 3, axis=1).astype(np.float32), obs)
+        if kind == "zarr":
+            shutil.rmtree(path, ignore_errors=True)
+            made.write_zarr(path)
+        elif kind == "h5ad in place":
+            made.write_h5ad(path)
+        else:
+            made.write_h5ad(tmp_path / "other.h5ad")
+            (tmp_path / "other.h5ad").replace(path)
+
+    write(np.arange(500))
+    ds = ps.Dataset(path, batch_size=50)
+    assert sum(len(X) for X, _ in ds) == 500
+    assert ds.stats.kept_cells == 500
+    write(np.arange(500)[::-1])
+    with pytest.raises(ps.CorruptData, match=r"was written.*since it was opened; open it again"):
+        for _ in ds.with_settings(obs_columns=[column]):
+            pass
+    with pytest.raises(ps.CorruptData, match=r"was written.*since it was opened; open it again"):
+        ds.obs.to_pandas([column])
+    assert ps.Dataset(path).obs["y"].iloc[0] == 499
