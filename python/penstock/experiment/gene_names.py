@@ -34,6 +34,8 @@ class GeneNames:
     def column(self, column: str | None = None) -> str:
         """Return the name of the column: `column`, else the chosen one, else the first usual one.
 
+        Of a join the usual one is that by which it matched the genes.
+
         Raises
         ------
         InvalidArgument, NotFound
@@ -48,7 +50,7 @@ class GeneNames:
                 )
             name = checked_text("the column of gene names", wanted)
             return self.var.checked_columns([name], "the column of gene names")[0]
-        return next(iter(self.usual()), JOINID)
+        return self.var.matched_by or next(iter(self.usual()), JOINID)
 
     def usual(self) -> list[str]:
         """Return the usual name columns that exist, the first one first."""

@@ -58,7 +58,7 @@ def name_columns(table: TableReader) -> list[str]:
 def row_names(table: TableReader, column: str | None = None) -> Array:
     """Return names of the rows as objects; see `TableReader.row_names`."""
     if table.kind == "var":
-        name = column or next(iter(name_columns(table)), JOINID)
+        name = column or table.matched_by or next(iter(name_columns(table)), JOINID)
         return table.read([name])[name].to_numpy().astype(str).astype(object)
     for name in (*OBS_NAME_COLUMNS, JOINID):
         if name in table.columns:

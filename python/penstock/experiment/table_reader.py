@@ -113,6 +113,11 @@ class TableReader:
         return f"place in {count} ({digest.hexdigest()})"
 
     @property
+    def matched_by(self) -> str | None:
+        """Column by which a join matched its genes; None for other tables."""
+        return getattr(self._core, "name_column", None)
+
+    @property
     def shape(self) -> tuple[int, int]:
         """(rows, columns)."""
         return len(self), len(self._core.columns)

@@ -149,3 +149,22 @@ def test_a_thousand_files(tmp_path: Path) -> None:
         str(each.readlink()) for each in Path("/proc/self/fd").iterdir() if each.is_symlink()
     ]
     assert sum(str(tmp_path) in each for each in open_files) < 100
+
+
+def test_names_are_those_that_genes_were_matched_by(tmp_path: Path) -> None:
+    """Also if var has a usual column of names, and genes that no file has."""
+    paths = []
+    for number, genes in enumerate((["a", "b"], ["b", "c"])):
+        var = pd.DataFrame({"feature_name": genes}, index=[f"id-{number}-{each}" for each in genes])
+        made = anndata.AnnData(sp.csr_matrix(np.ones((3, 2), np.float32)), var=var)
+        made.obs_names = [f"cell-{number}-{i}" for i in range(3)]
+        paths.append(write_h5ad(made, tmp_path / f"{number}.h5ad"))
+    panel = ["c", "a", "nowhere", "b"]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        ds = ps.Dataset(ps.join(paths, genes=panel, var_column="feature_name"))
+    assert list(ds.var_names) == panel
+    assert list(ds.to_anndata().var_names) == panel
+    assert list(ds[:, ["b", "c"]].var_names) == ["b", "c"]
+    assert list(ps.gene_statistics(ds).index) == panel
+    assert list(ds.var.to_pandas(names=True).index) == panel

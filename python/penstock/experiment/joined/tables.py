@@ -229,7 +229,7 @@ class JoinedVar:
     def __init__(self, parts: Mapping[str, DataFrame], match: GeneMatch, name_column: str) -> None:
         self._parts = dict(parts)
         self._match = match
-        self._name_column = name_column
+        self.name_column = name_column
         self.columns = joined_schema(parts)
         self.unread_columns = joined_unread(parts)
         self._constants = constant_columns(parts)
@@ -259,13 +259,13 @@ class JoinedVar:
         """Read columns of the genes; ``soma_joinid`` is the column of X."""
         kept = self.select(value_filter)
         genes = (kept if rows is None else rows & kept).to_numpy()
-        stored = [name for name in names if name not in (JOINID, self._name_column)]
+        stored = [name for name in names if name not in (JOINID, self.name_column)]
         merged = self._stored(stored) if stored else {}
         found: list[ColumnValues] = []
         for name in names:
             if name == JOINID:
                 found.append(ColumnValues(name, genes))
-            elif name == self._name_column:
+            elif name == self.name_column:
                 found.append(ColumnValues(name, self._match.names[genes]))
             else:
                 column, row_of = merged[name]
