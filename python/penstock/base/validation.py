@@ -72,10 +72,12 @@ def checked_choice(name: str, value: Any, choices: Sequence[str]) -> str:
     """Return one of `choices`."""
     if not isinstance(value, str) or value not in choices:
         listed = ", ".join(repr(choice) for choice in choices)
-        meant = did_you_mean(value, choices) if isinstance(value, str) else ""
-        begun = [choice for choice in choices if value and choice.startswith(str(value).lower())]
-        if not meant and len(begun) == 1:
-            meant = f"; did you mean {begun[0]!r}?"
+        meant = ""
+        if isinstance(value, str) and value:
+            begun = [choice for choice in choices if choice.startswith(value.lower())]
+            meant = did_you_mean(value, choices)
+            if not meant and len(begun) == 1:
+                meant = f"; did you mean {begun[0]!r}?"
         raise InvalidArgument(f"{name} must be one of {listed}, got {described(value)}{meant}")
     return value
 

@@ -127,7 +127,7 @@ def test_genes_in_the_order_given(pbmc3k: Oracle, sparse) -> None:
     assert frame["soma_joinid"].tolist() == chosen[:9].tolist()
     assert frame["var_id"].tolist() == names[:9]
     pd.testing.assert_frame_equal(
-        ds.var.to_pandas(), pbmc3k.var.set_index("soma_joinid").loc[chosen].reset_index(),
+        ds.var.to_pandas().rename_axis(None), pbmc3k.var.set_index("soma_joinid").loc[chosen].reset_index(),
         check_dtype=False, check_categorical=False, check_like=True,
     )  # fmt: skip
 

@@ -158,7 +158,10 @@ def test_rows_in_several_chunks_of_zarr(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr(rows_files, "_CHUNK_BYTES", 100)
     rows = np.random.default_rng(0).random((53, 7)).astype(np.float32)
     joinids = np.arange(53, dtype=np.int64)[::-1].copy()
-    values = rows_files.to_zarr(rows, joinids, tmp_path / "rows.zarr")
+    file = tmp_path / "own" / "rows.npy"
+    file.parent.mkdir()
+    np.save(file, rows)
+    values = rows_files.finished(file, joinids, tmp_path / "rows.zarr")
     assert values.chunks == (3, 7)
     np.testing.assert_array_equal(values[:], rows)
 
