@@ -86,8 +86,9 @@ class BatchObs(dict[str, Any]):
     def _no_column(self, name: object) -> str:
         texts = [each for each in self if isinstance(each, str)]
         meant = did_you_mean(name, texts) if isinstance(name, str) else ""
+        there = ", ".join(texts) or "nothing"
+        give = f"{meant} Give" if meant else "; give"
         return (
-            f"obs of a batch has no {name!r}, only {', '.join(texts) or 'nothing'}{f'{meant} Give' if meant else '; give'} the "
-            f"Dataset obs_columns=[{name!r}] for the values, or "
-            f"encoders=[penstock.LabelEncoder({name!r})] for codes"
+            f"obs of a batch has no {name!r}, only {there}{give} the Dataset "
+            f"obs_columns=[{name!r}] for the values, or encoders=[penstock.LabelEncoder({name!r})] for codes"
         )

@@ -9,7 +9,7 @@ import traceback
 import uuid
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from queue import SimpleQueue
 from typing import Any, Protocol
@@ -33,6 +33,15 @@ def _renew_lock() -> None:
 
 
 os.register_at_fork(after_in_child=_renew_lock)  # a thread of the parent may hold it
+
+
+def one_in_a_process() -> AbstractContextManager[Any]:
+    """Return the lock that a part holds while it runs.
+
+    Each part has threads and memory of its own. Parts share a model, torch's generators and a user's
+    function with all threads of the process.
+    """
+    return _running
 
 
 class PartFailed(PenstockError, RuntimeError):
@@ -194,13 +203,9 @@ class _Raised:
 
 
 def run_part(_token: str, function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
-    """Run a part, on a worker. Its error is a result, so that no executor wraps it or tries again.
-
-    Parts of a process run one after the other, whatever threads its executor has: each has threads and
-    memory of its own, and they share a model, torch's generators and a user's function.
-    """
+    """Run a part, on a worker. Its error is a result, so that no executor wraps it or tries again."""
     try:
-        with _running:
+        with one_in_a_process():
             return function(*arguments)
     except SystemExit as error:
         return _Raised(RuntimeError(f"sys.exit({error.code!r}) was called"))

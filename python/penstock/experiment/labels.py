@@ -214,12 +214,8 @@ def joinids_of(table: Any, what: str) -> Any:
 
 def repeated_label(table: Any) -> str | None:
     """Return the first name that comes again in the index of a table of pandas, or None."""
-    seen: set[Any] = set()
-    for label in np.asarray(table.index).tolist():
-        if isinstance(label, str) and label in seen:
-            return label
-        seen.add(label)
-    return None
+    again = table.index[table.index.duplicated()]
+    return next((label for label in again if isinstance(label, str)), None)
 
 
 def numbers_of(argument: str) -> str:

@@ -234,16 +234,21 @@ def test_one_attempt_is_one(many_units: Path, place: Place) -> None:
         assert proxy.injected["reset"] == 1
 
 
+def answers_the_engine(handler: Handler) -> bool:
+    """Answer a listing of the engine, which comes before what obstore asks."""
+    handler.rfile.read(int(handler.headers.get("Content-Length") or 0))
+    if "delimiter" not in handler.path:
+        return False
+    handler.answer(b"<ListBucketResult><IsTruncated>false</IsTruncated></ListBucketResult>")
+    return True
+
+
 def test_an_error_shows_no_token(many_units: Path) -> None:
     """S3 repeats it in the body of its answer."""
 
     class Refusing(Handler):
         def do_GET(self) -> None:
-            self.rfile.read(int(self.headers.get("Content-Length") or 0))
-            if "delimiter" in self.path:  # the engine's
-                self.answer(
-                    b"<ListBucketResult><IsTruncated>false</IsTruncated></ListBucketResult>"
-                )
+            if answers_the_engine(self):
                 return
             body = "<?xml version='1.0'?>\n<Error><Code>InvalidToken</Code><Message>It is bad.</Message>"
             self.answer(f"{body}<Token-0>{token}</Token-0></Error>".encode(), 400)
@@ -285,11 +290,7 @@ def test_no_redirect_leads_to_another_host(
 
     class Redirecting(Handler):
         def do_GET(self) -> None:
-            self.rfile.read(int(self.headers.get("Content-Length") or 0))
-            if "delimiter" in self.path:  # the engine's
-                self.answer(
-                    b"<ListBucketResult><IsTruncated>false</IsTruncated></ListBucketResult>"
-                )
+            if answers_the_engine(self):
                 return
             self.send_response(status)
             self.send_header("Location", other.replace("127.0.0.1", "localhost") + self.path)

@@ -15,7 +15,7 @@ import torch
 from penstock.base.forked_child import keep_torch_from_waiting
 from penstock.base.validation import checked_int
 from penstock.errors import Internal, InvalidArgument
-from penstock.executors.parts import checked_executor
+from penstock.executors.parts import checked_executor, one_in_a_process
 from penstock.experiment.bucket import Bucket
 from penstock.inference.map_batches import evaluating
 from penstock.inference.parts import Parts, fill_parts
@@ -143,7 +143,7 @@ class _Job:
         first = place = batches.start * self.size
         end = min(batches.stop * self.size, self.data.n_obs)
         before = self.model.device
-        with torch.random.fork_rng(), evaluating(self.model.module):
+        with one_in_a_process(), torch.random.fork_rng(), evaluating(self.model.module):
             try:
                 self.model.to_device(device)
                 for tensors in self.data.stored_batches(self.size, place, end):
