@@ -32,12 +32,15 @@ def scratch_folder(prefix: str, parent: str | Path | None = None) -> Iterator[Pa
     _remove_left(parent, prefix)
     while True:
         folder = Path(tempfile.mkdtemp(prefix=prefix, suffix=".partial", dir=parent))
-        lock = os.open(folder, os.O_RDONLY)
+        try:
+            lock = os.open(folder, os.O_RDONLY)
+        except FileNotFoundError:  # another call took it for left before it was locked
+            continue
         with contextlib.suppress(OSError):  # no lock: nobody removes it
             fcntl.flock(lock, fcntl.LOCK_EX)
         if folder.exists():
             break
-        os.close(lock)  # another call took it for left before it was locked
+        os.close(lock)  # it was removed while it was locked
     try:
         yield folder
     finally:

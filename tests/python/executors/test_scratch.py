@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import fcntl
+import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from penstock.base.scratch import scratch_folder
@@ -59,3 +63,27 @@ def test_folders_of_killed_processes_go_and_those_of_living_ones_stay(tmp_path: 
         living.communicate("")
         assert living.returncode == 0
     assert set(tmp_path.iterdir()) == set(others)
+
+
+@pytest.mark.parametrize("when", ["made", "about to be locked"])
+def test_another_call_begins_before_the_folder_is_locked(
+    when: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It takes the folder for left and removes it. The first call makes another one."""
+    module, name = (tempfile, "mkdtemp") if when == "made" else (fcntl, "flock")
+    real = getattr(module, name)
+    lost: list[Path] = []
+
+    def another_begins(*given: Any, **named: Any) -> Any:
+        result = real(*given, **named) if when == "made" else None
+        if not lost:
+            lost.extend(tmp_path.iterdir())
+            shutil.rmtree(lost[0])
+        return real(*given, **named) if result is None else result
+
+    monkeypatch.setattr(module, name, another_begins)
+    with scratch_folder("cells.", tmp_path) as folder:
+        assert len(lost) == 1
+        assert folder != lost[0]
+        assert list(tmp_path.iterdir()) == [folder]
+    assert not list(tmp_path.iterdir())
