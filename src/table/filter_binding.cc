@@ -15,49 +15,46 @@ namespace {
 
 PredicateOp predicate_op(CompareOp op) { return static_cast<PredicateOp>(op); }
 
-PredicateOp negated(PredicateOp op) {
+PredicateOp negated(CompareOp op) {
   switch (op) {
-    case PredicateOp::kLess:
+    case CompareOp::kLess:
       return PredicateOp::kGreaterEqual;
-    case PredicateOp::kLessEqual:
+    case CompareOp::kLessEqual:
       return PredicateOp::kGreater;
-    case PredicateOp::kGreater:
+    case CompareOp::kGreater:
       return PredicateOp::kLessEqual;
-    case PredicateOp::kGreaterEqual:
+    case CompareOp::kGreaterEqual:
       return PredicateOp::kLess;
-    case PredicateOp::kEqual:
+    case CompareOp::kEqual:
       return PredicateOp::kNotEqual;
-    case PredicateOp::kNotEqual:
-      return PredicateOp::kEqual;
-    case PredicateOp::kIn:
-      return PredicateOp::kNotIn;
-    case PredicateOp::kNotIn:
-      return PredicateOp::kIn;
-    case PredicateOp::kIsNull:
-      return PredicateOp::kIsNotNull;
-    case PredicateOp::kIsNotNull:
+    case CompareOp::kNotEqual:
       break;
   }
-  return PredicateOp::kIsNull;
+  return PredicateOp::kEqual;
 }
 
 bool is_ordering(CompareOp op) { return op != CompareOp::kEqual && op != CompareOp::kNotEqual; }
 
-/// Bounds of an integer, date, time or boolean type.
+/// What an integer, date, time or boolean type holds.
 struct IntegerBounds {
-  bool is_signed = true;
-  int bits = 64;
+  uint64_t smallest_magnitude = 0;  ///< of the smallest value, which is negative or 0
+  uint64_t largest = 1;
 };
 
 IntegerBounds integer_bounds(DataType type) {
+  const size_t unused_bits = 64 - 8 * size_of(type);
   switch (type) {
+    case DataType::kBool:
+      return {0, 1};
     case DataType::kUInt8:
     case DataType::kUInt16:
     case DataType::kUInt32:
     case DataType::kUInt64:
-      return {false, static_cast<int>(size_of(type)) * 8};
-    default:
-      return {true, static_cast<int>(size_of(type)) * 8};
+      return {0, ~uint64_t{0} >> unused_bits};
+    default: {
+      const uint64_t largest = ~uint64_t{0} >> (unused_bits + 1);
+      return {largest + 1, largest};
+    }
   }
 }
 
@@ -76,11 +73,11 @@ class Binder {
       case FilterNode::Kind::kOr:
         return join(node, negate);
       case FilterNode::Kind::kCompare:
-        return leaf(compare(node), negate);
+        return leaf(compare(node, negate));
       case FilterNode::Kind::kIn:
         break;
     }
-    return leaf(member(node), negate);
+    return leaf(member(node, negate));
   }
 
  private:
@@ -91,8 +88,7 @@ class Binder {
     return result;
   }
 
-  PlanNode leaf(Predicate predicate, bool negate) const {
-    if (negate) predicate.op = negated(predicate.op);
+  PlanNode leaf(Predicate predicate) const {
     const size_t stored = columns_.size() - constants_.size();
     if (predicate.column >= stored) {
       return constant(holds_for(predicate, constants_[predicate.column - stored]));
@@ -153,14 +149,15 @@ class Binder {
     return is_integer(type) || is_datetime(type) || is_time(type) || type == DataType::kBool;
   }
 
-  Predicate compare(const FilterNode& node) const {
+  Predicate compare(const FilterNode& node, bool negate) const {
     Predicate predicate = start(node);
     const ColumnInfo& info = infos_[predicate.column];
     const Literal& value = node.values[0];
-    predicate.op = predicate_op(node.op);
+    predicate.op = negate ? negated(node.op) : predicate_op(node.op);
     if (value.kind == Literal::Kind::kNull) {
       if (is_ordering(node.op)) fail(value, "None can only be compared with == and !=");
-      predicate.op = node.op == CompareOp::kEqual ? PredicateOp::kIsNull : PredicateOp::kIsNotNull;
+      predicate.op =
+          predicate.op == PredicateOp::kEqual ? PredicateOp::kIsNull : PredicateOp::kIsNotNull;
       return predicate;
     }
     if (info.enumerated && !info.ordered && is_ordering(node.op)) {
@@ -173,20 +170,26 @@ class Binder {
         fail(value, "expected a string in quotes for " + named(info));
       }
       predicate.text = value.text;
+    } else if (is_floating(info.type)) {
+      predicate.bits = floating(value, info);
     } else {
-      predicate.bits = cast(value, info, false);
+      compare_integral(predicate, value, info);
     }
     return predicate;
   }
 
-  Predicate member(const FilterNode& node) const {
+  Predicate member(const FilterNode& node, bool negate) const {
     Predicate predicate = start(node);
     const ColumnInfo& info = infos_[predicate.column];
-    predicate.op = node.negated ? PredicateOp::kNotIn : PredicateOp::kIn;
+    predicate.op = node.negated != negate ? PredicateOp::kNotIn : PredicateOp::kIn;
     for (const Literal& value : node.values) {
       if (value.kind == Literal::Kind::kNull) fail(value, "None cannot be in a list");
-      if (!is_comparable_string(info.type)) {
-        predicate.bits_set.insert(cast(value, info, true));
+      if (is_floating(info.type)) {
+        predicate.bits_set.insert(floating(value, info));
+      } else if (!is_comparable_string(info.type)) {
+        const IntegralLiteral number = integral(value, info);
+        const bool can_be = number.place == IntegralLiteral::Place::kAtBits;
+        if (can_be) predicate.bits_set.insert(number.bits);
       } else if (value.kind == Literal::Kind::kString) {
         predicate.string_set.insert(value.text);
       } else {
@@ -196,47 +199,69 @@ class Binder {
     return predicate;
   }
 
-  /// The value's bytes in the column's type. Scalars are cast as by numpy's constructors: fractions
-  /// towards zero for integers, anything to booleans. List members are not cast.
-  uint64_t cast(const Literal& value, const ColumnInfo& info, bool in_list) const {
-    if (value.kind == Literal::Kind::kString) {
-      fail(value, info.type == DataType::kBool
-                      ? "expected True or False for " + named(info) + ", found a string"
-                      : "expected a number for " + named(info) + ", found a string");
-    }
-    if (is_floating(info.type)) return cast_floating(value, info);
-    const bool fraction = value.kind == Literal::Kind::kFloat;
-    if (info.type == DataType::kBool && (!in_list || value.kind == Literal::Kind::kBool)) {
-      return value.real != 0.0 ? 1 : 0;
-    }
-    if (fraction && in_list) {
-      fail(value, "expected an integer in the list for " + named(info));
-    }
-    bool negative = value.negative;
-    uint64_t magnitude = value.magnitude;
-    bool fits = !value.huge;
-    if (fraction) {
-      const double whole = std::trunc(value.real);
-      fits = std::abs(whole) < 18446744073709551616.0;  // false for inf
-      negative = whole < 0;
-      magnitude = fits ? static_cast<uint64_t>(std::abs(whole)) : 0;
-    }
-    const IntegerBounds bounds = integer_bounds(info.type);
-    if (info.type == DataType::kBool) {
-      fits = fits && magnitude <= 1 && (!negative || magnitude == 0);
-    } else if (bounds.is_signed) {
-      const uint64_t limit = uint64_t{1} << (bounds.bits - 1);
-      fits = fits && magnitude <= limit - (negative ? 0 : 1);
+  /// Sets what an integer, date, time or boolean column is compared with, by value: a number that
+  /// no cell can have equals none, and is above or below those that it is above or below.
+  void compare_integral(Predicate& predicate, const Literal& value, const ColumnInfo& info) const {
+    const IntegralLiteral number = integral(value, info);
+    predicate.bits = number.bits;
+    if (number.place == IntegralLiteral::Place::kAtBits) return;
+    // Membership of no values: false for every cell, and its opposite true for all but nulls.
+    constexpr PredicateOp kNoCell = PredicateOp::kIn, kEveryCell = PredicateOp::kNotIn;
+    const bool less = predicate.op == PredicateOp::kLess || predicate.op == PredicateOp::kLessEqual;
+    if (predicate.op == PredicateOp::kEqual || predicate.op == PredicateOp::kNotEqual) {
+      predicate.op = predicate.op == PredicateOp::kEqual ? kNoCell : kEveryCell;
+    } else if (info.enumerated) {
+      predicate.op = kNoCell;  // neither less nor greater than any category
+    } else if (number.place == IntegralLiteral::Place::kAboveBits) {
+      predicate.op = less ? PredicateOp::kLessEqual : PredicateOp::kGreater;
     } else {
-      fits = fits && (!negative || magnitude == 0) &&
-             (bounds.bits == 64 || magnitude < uint64_t{1} << bounds.bits);
+      const bool above_all = number.place == IntegralLiteral::Place::kAboveAll;
+      predicate.op = less == above_all ? kEveryCell : kNoCell;
     }
-    if (!fits) fail(value, "this number is out of range for " + named(info));
-    const uint64_t bits = negative ? 0 - magnitude : magnitude;
-    return bounds.bits == 64 ? bits : bits & ((uint64_t{1} << bounds.bits) - 1);
   }
 
-  uint64_t cast_floating(const Literal& value, const ColumnInfo& info) const {
+  /// A number beside those of an integer type.
+  struct IntegralLiteral {
+    enum class Place : uint8_t { kAtBits, kAboveBits, kAboveAll, kBelowAll };
+    Place place = Place::kAtBits;
+    uint64_t bits = 0;  ///< kAtBits: the number; kAboveBits: the next below
+  };
+
+  IntegralLiteral integral(const Literal& value, const ColumnInfo& info) const {
+    using Place = IntegralLiteral::Place;
+    expect_number(value, info);
+    bool negative = value.negative, between = false;
+    uint64_t magnitude = value.magnitude;
+    bool huge = value.huge;
+    if (value.kind == Literal::Kind::kFloat) {
+      const double below = std::floor(value.real);
+      negative = below < 0;
+      between = below != value.real;
+      huge = !(std::abs(below) < 18446744073709551616.0);  // also inf
+      magnitude = huge ? 0 : static_cast<uint64_t>(std::abs(below));
+    }
+    const IntegerBounds bounds = integer_bounds(info.type);
+    const uint64_t most_above = bounds.largest, most_below = bounds.smallest_magnitude;
+    if (huge || magnitude > (negative ? most_below : most_above)) {
+      return {negative ? Place::kBelowAll : Place::kAboveAll, 0};
+    }
+    if (between && !negative && magnitude == most_above) return {Place::kAboveAll, 0};
+    const uint64_t bits = negative ? 0 - magnitude : magnitude;
+    const size_t width = size_of(info.type);
+    return {between ? Place::kAboveBits : Place::kAtBits,
+            width == 8 ? bits : bits & ((uint64_t{1} << (width * 8)) - 1)};
+  }
+
+  void expect_number(const Literal& value, const ColumnInfo& info) const {
+    if (value.kind != Literal::Kind::kString) return;
+    fail(value, info.type == DataType::kBool
+                    ? "expected True or False for " + named(info) + ", found a string"
+                    : "expected a number for " + named(info) + ", found a string");
+  }
+
+  /// The number's bytes as the nearest of the column's type.
+  uint64_t floating(const Literal& value, const ColumnInfo& info) const {
+    expect_number(value, info);
     if (value.kind == Literal::Kind::kInteger && std::isinf(value.real)) {
       fail(value, "this integer is out of range for " + named(info));
     }

@@ -17,9 +17,11 @@
 //   BoundFilter bound = filter.bind(schema);   // names and value types are checked
 //   bound.evaluate(table, mask);               // once a chunk of rows, from any thread
 //
-// Results are those of tiledbsoma:
+// Results are those of tiledbsoma, except for numbers beside an integer column:
 // - A comparison with a null cell is false, also under `not`, which inverts the comparisons.
-// - Literals are cast as numpy casts Python's: 1.9 compared with an integer column is 1.
+// - Integers, dates, times and booleans compare by value: no cell equals 1.9, and every int8 is
+//   less than 300. tiledbsoma compares with 1, and refuses 300.
+// - Floating point columns compare with the nearest value of their type.
 // - Strings compare by bytes.
 // - On an enumerated column, values become codes once, and rows compare codes. A value that is not
 //   in the enumeration equals nothing. < and > need an ordered enumeration and follow its order.

@@ -12,8 +12,8 @@
 #include "table/filter_syntax.h"
 #include "table/value_set.h"
 
-// The executable form of a filter: `not` is pushed down to the comparisons, and literals are cast
-// to the columns' types. Made by filter_binding.cc, run by filter_evaluation.cc.
+// The executable form of a filter: `not` is pushed down to the comparisons, and literals become
+// values of the columns' types. Made by filter_binding.cc, run by filter_evaluation.cc.
 
 namespace penstock::table {
 

@@ -50,6 +50,7 @@ NUMBER_FILTERS = [
     "n < 1.5",
     "n >= 2",
     "n in [1, 3]",
+    "n == 'lo'",
 ]
 
 
@@ -83,6 +84,24 @@ def test_filters_are_those_of_a_join(
             counted.add(wanted if isinstance(wanted, str) else len(wanted))
     assert {0, 1, 2, 3, 4} <= counted
     assert refused > 5
+
+
+@pytest.mark.parametrize("first", ["int64", "int8", "uint64", "nullable"])
+def test_a_number_is_the_same_beside_each_integer_type(tmp_path: Path, first: str) -> None:
+    """Also one that a dataset's type does not hold. The answers are those of Python's integers."""
+    path, each = collection_of(
+        tmp_path / "c.zarr", {"n": NUMBERS[first]}, {"n": NUMBERS["int8"]}, {}
+    )
+    values = {f"0-{i}": value for i, value in enumerate(pd.Series(NUMBERS[first]).tolist())}
+    values |= {f"1-{i}": value for i, value in enumerate(NUMBERS["int8"].tolist())}
+    for value_filter in (
+        "n > 300", "n != 300", "n < 1.5", "n >= 1.5", "n >= -2.5", "n == 1.5", "n > -300", "n <= 1e30",
+        f"n in [1, 300, {BIG}]",
+    ):  # fmt: skip
+        holds = eval(f"lambda n: {value_filter}")
+        wanted = [name for name, value in values.items() if value is not pd.NA and holds(value)]
+        for obs in (ps.open(path).obs, ps.join(each, layer="X").obs):
+            assert answer(obs, value_filter) == wanted, value_filter
 
 
 @pytest.mark.parametrize("kinds", list(combinations_with_replacement(TEXTS, 2)), ids=" ".join)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import operator
 from collections import Counter
 from collections.abc import Iterator
 from functools import partial
 
 import numpy as np
 import penstock as ps
+import pyarrow as pa
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -15,7 +17,16 @@ from hypothesis import strategies as st
 pytest.importorskip("tiledbsoma")
 from filter_oracle import FilterOracle
 from soma_tables import write_experiment
-from value_filters import ROWS, make_table, render, trees
+from value_filters import (
+    INTEGER_TYPES,
+    ROWS,
+    TIMES,
+    make_table,
+    number_text,
+    render,
+    trees,
+    value_of,
+)  # fmt: skip
 
 SEEDS = 4
 
@@ -43,11 +54,6 @@ def rows_of_ours(experiment: ps.Experiment, text: str) -> list[int] | None:
     return rows
 
 
-#: With numpy 1 tiledbsoma's filters wrap a number that a column's type does not hold: it is no oracle.
-WRAPS = np.lib.NumpyVersion(np.__version__) < "2.0.0"
-
-
-@pytest.mark.skipif(WRAPS, reason="with numpy 1 tiledbsoma wraps numbers")
 @pytest.mark.parametrize("proper", [True, False])
 def test_same_rows_as_tiledbsoma(tables: list, proper: bool) -> None:
     """Of the proper filters nearly all are answered, many by some of the rows: not by errors alone."""
@@ -67,26 +73,58 @@ def test_same_rows_as_tiledbsoma(tables: list, proper: bool) -> None:
         assert kinds["some"] > 0.4 * kinds.total(), kinds
 
 
+WHOLE = [*INTEGER_TYPES, *TIMES, "b", "ci", "n", "nb"]
+OPERATORS = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
+             "==": operator.eq, "!=": operator.ne}  # fmt: skip
+
+
+@given(
+    st.integers(0, SEEDS - 1),
+    st.sampled_from(WHOLE),
+    st.lists(number_text(), min_size=1, max_size=4),
+)
+def test_whole_numbers_compare_by_value(
+    tables: list, seed: int, name: str, numbers: list[str]
+) -> None:
+    """As Python compares them. tiledbsoma cuts 1.9 off to 1, and refuses or wraps 300 for an int8."""
+    column = make_table(seed)[name]
+    values = (column.cast(pa.int64()) if name in TIMES else column).to_pylist()
+    others = [value_of(text) for text in numbers]
+    ordered = name != "ci"
+    for op, holds in OPERATORS.items():
+        if ordered or op in ("==", "!="):
+            mask = [value is not None and holds(value, others[0]) for value in values]
+            expect_rows(tables[seed][0], f"{name} {op} {numbers[0]}", mask, values)
+    among = f"[{', '.join(numbers)}]"
+    mask = [value in others for value in values]
+    expect_rows(tables[seed][0], f"{name} in {among}", mask, values)
+
+
+def expect_rows(experiment: ps.Experiment, text: str, mask: list[bool], values: list) -> None:
+    """The rows of a filter, and those of its opposite, which has no nulls either."""
+    assert rows_of_ours(experiment, text) == np.flatnonzero(mask).tolist(), text
+    others = [value is not None and not kept for value, kept in zip(values, mask, strict=True)]
+    assert rows_of_ours(experiment, f"not ({text})") == np.flatnonzero(others).tolist(), text
+
+
 # What Python's grammar takes and refuses around the language, both ways.
 TEXTS = [
-    "i64 == 1.9", "i64 == True", "i8 == 300", "i8 == 300.5", "u8 == -1", "u8 == -1.5",
-    "i64 == 1e30", "i64 == 1e999", "u64 == 18446744073709551615", "u64 == 1.8e19",
-    "i64 == 9223372036854775808", "i64 == 1j", "f32 == 0.1", "f32 < 1e300", "f32 == 16777217",
+    "i64 == True", "u64 == 18446744073709551615", "u64 == 1.8e19", "i64 == 1j", "f32 == 0.1", "f32 < 1e300", "f32 == 16777217",
     "f64 == 100000000000000000000000000000000", "f64 in [100000000000000000000]",
     "f64 == 0.0", "f64 in [0.0]", "f64 in [0]", "f64 in [1e999]", "f32 in [True]", "f32 in [0.1]",
-    "i64 in [1, 2.0]", "i64 in [True]", "i8 in [300]", "b == 5", "b == 0.0", "b < True", 'b == "x"',
+    "i64 in [True]", "b == 0.0", "b < True", 'b == "x"', "i64 in ['1']", "b in ['x']",
     "s == 1", 's == b"a"', 's in [b"a"]', 's in ["a", 1]', "s in []", 's in ("a", "b")',
     's in {"a"}', 's in ("a")', 's in (["a"])', 's == "a" "b"', "s == '''ab'''", 's == "\\x61"',
     's == u"a"', 's == r"a\\b"', 's == f"a"', 's == Rb"a"', 's == ub"a"', "s == 'a", 's == "a\nb"',
-    's == "\\141"', 's == "\\q"', 's == "a\\\nb"', "ci == 1.5", "ci < 3", 'c < "lung"',
-    'o < "unheard of"', 'o >= "unheard of"', 't_ns == "1970"', "t_ns < 5.5", "t_s in [1, 5]",
+    's == "\\141"', 's == "\\q"', 's == "a\\\nb"', "ci < 3", 'c < "lung"',
+    'o < "unheard of"', 'o >= "unheard of"', 't_ns == "1970"', "t_ns < 5", "t_s in [1, 5]",
     "i64 == i32", "1 == 1", "i64 == 1 & i32 == 2", "(i64 == 1) | (i32 == 2) & (i16 == 3)",
     "i64 == 1 or i32 == 2 and i16 == 3", "i64 == val(-1)", "i64 == -val(1)", "i64 == val(val(1))",
     "attr(i64) == 1", 'attr("i64", "x") == 1', 'attr("i64",) == 1', "attr() == 1", "i64 is None",
     "i64 ** 2 == 4", "i64 + 1 == 2", "i64", "True", "1", "'a'", "[1]", "i64 == 1 and True",
     "not i64", "(i64 == 1) ^ (i32 == 2)", "~(i64 == 1)", "i64 == 1or i32 == 2", "i64 <> 1",
     "i64 = 1", "i64 == 1,", "i64 in [1][0]", "i64 == ...", "i64 == 01", "i64 == 00", "i64 == 1__0",
-    "i64 == 1_", "i64 == 0x", "i64 == 0_1", "i64 == .5", "i64 == 1.", "i64 == 1e", "i64 == 1e+2",
+    "i64 == 1_", "i64 == 0x", "i64 == 0_1", "f64 == .5", "i64 == 1.", "i64 == 1e", "i64 == 1e+2",
     "orig.ident == 'a'", "i64 == 1 # comment", "(i64\n== 1)", "i64 == 1\n", "i64\n== 1",
     "i64 == 1 \\\n or i32 == 1", "i64 == 1 if True else i32 == 2", "lambda: i64 == 1", "", "   ",
     "i64 ==", "== 1", "i64 == 1)", "(i64 == 1", "i64 1", "i64 in [1,]", "i64 in [,]", "i64 in 1",
@@ -95,7 +133,7 @@ TEXTS = [
     "(i64) == (1)", "((i64 == 1))", "i64 == '1'", "val == 1", "attr == 1", "f(1) == i64",
     "i64.real == 1", "i64[0] == 1", "(1, 2) == i64", "i64 == (1, 2)", "i64 in (i32)",
     "'a' in s", "1 in [1]", "i64 == +1", "i64 == +-+1", "i64 == -True", "i64 == -'1'", "i64 == --1",
-    "soma_joinid in [3, 4]", "soma_joinid < 2.5", "missing == 1", "i64 == 1 or missing == 2",
+    "soma_joinid in [3, 4]", "soma_joinid < 2", "missing == 1", "i64 == 1 or missing == 2",
     "nb == True", "nb != False", "ns == ''", "nc != 'q'", "nc not in ['q']", "n != 1", "n not in [1]",
     "(i64 == 1) == (i32 == 2)", "(i64 == 1) < 2", "i64 < 1 < 2", "1 < 2 < i64", "i64 == None + 1",
     '"lung" == c', 'c == "lung" or c == "liver" or c == ""', "i64 == 1_000", "i64 == 1e3",
@@ -104,8 +142,6 @@ TEXTS = [
 
 @pytest.mark.parametrize("text", TEXTS)
 def test_texts_at_the_edge_of_the_language(tables: list, text: str) -> None:
-    if WRAPS and text in ("i8 == 300", "i8 == 300.5", "u8 == -1", "u8 == -1.5"):
-        pytest.skip("with numpy 1 tiledbsoma wraps numbers")
     experiment, theirs_of = tables[0]
     if not text.strip():  # an empty filter is no filter here, an error there
         return

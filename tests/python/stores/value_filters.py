@@ -105,6 +105,23 @@ def number_text() -> st.SearchStrategy[str]:
     )
 
 
+def value_of(text: str) -> float:
+    """A number of a filter as Python reads it."""
+    return eval(text, {"val": lambda value: value})  # our own texts
+
+
+def fitting_number(name: str) -> st.SearchStrategy[str]:
+    """Numbers that a column can have. Others tiledbsoma cuts off, wraps or refuses."""
+    if name in {"f32", "f64", "nf"}:
+        return number_text()
+    info = np.iinfo(INTEGER_TYPES.get(name, np.int64))
+    low, high = (0, 1) if name in {"b", "nb"} else (int(info.min), int(info.max))
+    edges = st.sampled_from([low, high]).map(str)
+    return st.one_of(edges, number_text()).filter(
+        lambda text: low <= value_of(text) <= high and value_of(text) == int(value_of(text))
+    )
+
+
 def proper_number(name: str) -> st.SearchStrategy[str]:
     """What tiledbsoma takes for a column of numbers: of its type, and within its bounds."""
     if name in INTEGER_TYPES:
@@ -120,6 +137,11 @@ def proper_number(name: str) -> st.SearchStrategy[str]:
     return st.sampled_from(["0", "1", "2", "3", "5", "59", "1000000"])
 
 
+def is_float(text: str) -> bool:
+    """Whether a value of a filter is a number with a point or an exponent."""
+    return isinstance(value_of(text), float)
+
+
 @st.composite
 def value_text(draw: st.DrawFn, name: str, proper: bool) -> str:
     is_string = name in {"s", "c", "o", "ns", "nc", "orig.ident"}
@@ -129,7 +151,8 @@ def value_text(draw: st.DrawFn, name: str, proper: bool) -> str:
     strings = st.sampled_from(words).flatmap(string_text)
     if proper:
         return draw(strings if is_string else proper_number(name))
-    likely, unlikely = (strings, number_text()) if is_string else (number_text(), strings)
+    numbers = number_text() if is_string or name == "missing" else fitting_number(name)
+    likely, unlikely = (strings, numbers) if is_string else (numbers, strings)
     return draw(unlikely if draw(st.integers(0, 19)) == 0 else likely)
 
 
@@ -150,7 +173,10 @@ def comparison(draw: st.DrawFn, proper: bool) -> tuple:
     # Signed numbers in lists, and lists for these types, are beyond tiledbsoma.
     if name in {"b", "nb", "u8", "i16"} or (proper and name in TIMES):
         return ("compare", column, "!=", draw(value), False)
-    unsigned = value.filter(lambda t: not t.startswith(("-", "(-", "- ")))
+    whole = name not in {"f32", "f64", "nf"}  # tiledbsoma refuses 1.0 in a list for integers
+    unsigned = value.filter(
+        lambda text: not text.startswith(("-", "(-", "- ")) and not (whole and is_float(text))
+    )
     values = draw(st.lists(unsigned, min_size=1, max_size=4))
     return ("in", column, draw(st.sampled_from(["in", "not in"])), values)
 
