@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import math
+import re
 from collections.abc import Iterable, Sequence
 
 # Uses the colours of the page, dark or light.
@@ -14,6 +15,9 @@ _STYLE = (
 _CELL = "text-align:left;padding:2px 14px 2px 0;border:none;vertical-align:top"
 _HEAD = f"{_CELL};opacity:.6;font-weight:normal;border-bottom:1px solid rgba(128,128,128,.4)"
 _TITLE = "font-family:system-ui,sans-serif;font-size:13px;margin:2px 0"
+
+#: Characters by which a name in a store could change the terminal, or the order of what is read there.
+_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 
 
 def count(number: int) -> str:
@@ -84,3 +88,13 @@ def title_html(title: str, detail: str) -> str:
 def block_html(title: str, detail: str, rows: Sequence[Sequence[str]]) -> str:
     """Return the HTML repr of an object with a title and rows of facts."""
     return title_html(title, detail) + table_html(rows)
+
+
+def printable(text: str) -> str:
+    r"""Return a text whose control characters, except newlines and tabs, are escaped as ``\x1b``."""
+
+    def escaped(found: re.Match[str]) -> str:
+        code = ord(found[0])
+        return f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}"
+
+    return _CONTROLS.sub(escaped, text)

@@ -11,13 +11,14 @@ from collections.abc import Sequence
 
 from penstock import __version__
 from penstock.base.missing_package import missing_text
+from penstock.base.text import printable
 from penstock.errors import InvalidArgument, PenstockError, ResourceExhausted
 
 from . import bench, demo, index, info, pack, synth, train
 from .completion import complete
+from .encodings import allow_any_encoding
 from .options import in_options
 from .parser import Parser, commands_of
-from .printable import allow_any_encoding, printable
 
 
 def build_parser() -> argparse.ArgumentParser:

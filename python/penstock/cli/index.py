@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from penstock.base.text import plural, size
+from penstock.base.text import plural, printable, size
 from penstock.cli.parser import add_command
-from penstock.cli.printable import printable
 from penstock.experiment.web_index import write_index
 
 

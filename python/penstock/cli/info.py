@@ -7,10 +7,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from penstock import _core
-from penstock.base.text import aligned, count, plural, size
+from penstock.base.text import aligned, count, plural, printable, size
 from penstock.base.validation import checked_int
 from penstock.cli.parser import add_command
-from penstock.cli.printable import printable
 from penstock.cli.storage_option import add_storage_option, storage_options_of
 from penstock.dataset.dataset import Dataset
 from penstock.errors import PenstockError, ResourceExhausted, Unsupported

@@ -8,10 +8,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from penstock.base.text import plural, size
+from penstock.base.text import plural, printable, size
 from penstock.base.validation import checked_int, parse_memory_size
 from penstock.cli.parser import add_command
-from penstock.cli.printable import printable
 from penstock.cli.storage_option import add_storage_option, storage_options_of
 from penstock.experiment.pack import pack, pack_part
 from penstock.experiment.pack_job import ROWS_PER_FILE

@@ -8,8 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NoReturn
 
 from penstock.base.suggestions import nearest
-
-from .printable import printable
+from penstock.base.text import printable
 
 #: Start of an epilog whose lines are kept.
 _EXAMPLES = "examples:"

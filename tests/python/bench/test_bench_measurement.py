@@ -127,9 +127,9 @@ def open_loader(variant, work):
             if variant == "kill":
                 os.kill(os.getpid(), 9)
             if variant == "exit":
-                print("good bye", file=sys.stderr); os._exit(3)
+                print("good \\x1b[1mbye", file=sys.stderr); os._exit(3)
             if variant == "raise":
-                raise RuntimeError("no more\\ncells")
+                raise RuntimeError("no \\x9bmore\\ncells")
             if variant == "memory":
                 np.ones(1 << 40)
     if variant == "sleep":
@@ -148,8 +148,8 @@ def stubborn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ("variant", "status", "words"),
     [
         ("kill", "failed", "ended by SIGKILL"),
-        ("exit", "failed", "exit status 3: good bye"),
-        ("raise", "failed", "RuntimeError: no more"),
+        ("exit", "failed", r"exit status 3: good \x1b[1mbye"),
+        ("raise", "failed", r"RuntimeError: no \x9bmore"),
         ("memory", "oom", "MemoryError: Unable to allocate"),
     ],
 )

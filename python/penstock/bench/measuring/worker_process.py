@@ -17,6 +17,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from penstock.base.text import printable
+
 from ..worker.main import is_out_of_memory
 from ..worker.request import Request
 from .tree_memory import Peak, TreeMemory
@@ -114,6 +116,8 @@ def run(
     elif outcome.status != "ok" and outcome.error is None:
         limited = request.memory_limit is not None
         _judge_end(outcome, worker.returncode, said, _kernel_kills() > kills, limited)
+    if outcome.error is not None:
+        outcome.error = printable(outcome.error)
     return outcome
 
 

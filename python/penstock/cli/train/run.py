@@ -8,10 +8,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-from penstock.base.text import plural
+from penstock.base.text import plural, printable
 from penstock.base.validation import checked_int, checked_local_path, parse_memory_size
 from penstock.bench.machine import described
-from penstock.cli.printable import printable
 from penstock.dataset.source import DEFAULT_MEASUREMENT
 from penstock.errors import InvalidArgument
 
