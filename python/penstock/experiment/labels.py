@@ -15,6 +15,8 @@ from .table_reader import JOINID, TableReader
 
 Array = npt.NDArray[Any]
 
+#: The index of an AnnData as a column.
+OF_ANNDATA = {"obs": "obs_names", "var": "var_names"}
 #: Columns that name cells, in order of preference.
 OBS_NAME_COLUMNS = ("obs_names", "obs_id", "cell_id", "index")
 #: Columns that name genes, in order of preference.
@@ -63,7 +65,8 @@ def row_names(table: TableReader, column: str | None = None) -> Array:
     for name in (*OBS_NAME_COLUMNS, JOINID):
         if name in table.columns:
             names = table.read([name])[name].to_numpy().astype(str)
-            if len(np.unique(names)) == len(names):
+            # An AnnData may have a name twice, which is then the name of both cells.
+            if name == OF_ANNDATA[table.kind] or len(np.unique(names)) == len(names):
                 return names.astype(object)
     return np.arange(len(table)).astype(str).astype(object)
 

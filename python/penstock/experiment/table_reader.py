@@ -270,8 +270,9 @@ class TableReader:
     def row_names(self) -> npt.NDArray[Any]:
         """Return the names of the rows as objects, one for each row.
 
-        Cells: the first usual name column with unique values, else their joinids. Genes: the column
-        that was chosen, else the first usual name column, else joinids.
+        Cells: the names of an AnnData, which may repeat, or the first usual name column with unique
+        values, else their joinids. Genes: the column that was chosen, else the first usual name
+        column, else joinids.
         """
         raise NotImplementedError
 

@@ -45,6 +45,33 @@ def test_a_view_that_shows_a_gene_twice(adata: anndata.AnnData) -> None:
     np.testing.assert_array_equal(whole(view.copy(), layer="X"), view.X.toarray())
 
 
+@pytest.mark.filterwarnings("ignore:Observation names are not unique")
+def test_names_that_repeat_are_kept(adata: anndata.AnnData, tmp_path: Path) -> None:
+    """Also of files with the same barcodes, in the order of anndata.concat."""
+    adata.obs_names = [f"barcode-{i % 40}" for i in range(60)]
+    other = adata[30:].copy()
+    write_h5ad(adata, tmp_path / "cells.h5ad")
+    write_zarr(other, tmp_path / "cells.zarr")
+    stored = [tmp_path / "cells.h5ad", tmp_path / "cells.zarr"]
+    joined = ps.join(stored, layer="X")
+    packs = [tmp_path / f"{path.name}.pack" for path in stored]
+    for path, pack in zip(stored, packs, strict=True):
+        ps.pack(path, pack, layers="X")
+    both = anndata.concat([adata, other])
+    for source, wanted, layer in (
+        (adata, adata, "X"),
+        (stored[0], adata, "X"),
+        (stored[1], other, "X"),
+        (joined, both, None),
+        (ps.join(packs, layer="X"), both, None),
+    ):
+        dataset = ps.Dataset(source, layer=layer)
+        assert dataset.to_anndata().obs_names.tolist() == wanted.obs_names.tolist()
+        assert dataset.obs_names.tolist() == wanted.obs_names.tolist()
+        some = dataset[5:25:5].obs.to_pandas(names=True)
+        assert some.index.tolist() == wanted.obs_names[5:25:5].tolist()
+
+
 @pytest.mark.parametrize("shuffle", [False, "scatter", True])
 def test_changes_of_values_are_seen_in_every_order(adata: anndata.AnnData, shuffle: Any) -> None:
     dataset = ps.Dataset(adata, layer="X", shuffle=shuffle, batch_size=16, dtype="float64")
