@@ -620,8 +620,9 @@ class Dataset:
         Returns
         -------
         anndata.AnnData
-            Cells are named by ``obs_id`` or a similar column if its values are unique, else by
-            joinid. Genes are named by `var_names`.
+            Cells have their names in an AnnData, which may repeat. In SOMA they are named by
+            ``obs_id`` or a similar column if its values are unique, else by joinid. Genes are named
+            by `var_names`.
 
         Raises
         ------

@@ -18,6 +18,7 @@ from penstock.errors import InvalidArgument, NotFound
 from .data_frame import JOINID, DataFrame
 from .labels import (
     BOOLS_INSTEAD,
+    OF_ANNDATA,
     check_index,
     check_series,
     is_index_of_integers,
@@ -222,8 +223,9 @@ def _by_names(axis: DataFrame, wanted: list[str], argument: str) -> _core.RowSel
     best, repeated = None, None
     like_joinids = axis.kind == "obs" and any(name.isdecimal() for name in names)
     for column, stored in _names(axis):
-        # If names repeat, `Dataset.obs_names` are joinids: "3" may be meant as either.
-        if like_joinids and (again := _repeated(column, stored)) is not None:
+        # If names of SOMA repeat, `Dataset.obs_names` are joinids: "3" may be meant as either.
+        may_be_joinids = like_joinids and column != OF_ANNDATA["obs"]
+        if may_be_joinids and (again := _repeated(column, stored)) is not None:
             repeated = again
             continue
         found = np.fromiter((name in names for name in stored), bool, len(stored))
