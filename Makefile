@@ -2,7 +2,8 @@
 # make demo-scvi  scVI on the same cells, on two processes, to a plot of the latent space
 # make test    the tests that .ci/run runs
 # make test-all  `check`, `docs`, `test`, and what takes hours: scalar paths, other loaders, test-long, other versions of
-#              Python and of packages, a minute of fuzzing a target
+#              Python and of packages, a minute of fuzzing a target. Interrupted, it continues with the parts that have
+#              not passed; PARTS="check asan" makes these
 # make test-long  tests marked `long`, more of the random cases that `make test` has and other ones each day, TSan in
 #              format and pipeline
 # make check   formatting, lint, types, layers
@@ -49,9 +50,9 @@ endif
 export CCACHE_NOHASHDIR := 1
 export CCACHE_BASEDIR := $(CURDIR)
 
-.PHONY: help demo demo-scvi docs look test test-all test-long check bench bench-picture bench-tiledbsoma fuzz sanitize \
-        system install test-cpp test-asan test-tsan test-scalar test-fuzz test-install test-python test-newest \
-        test-oldest test-peers test-ray test-peer-suites wheels test-wheel format stubs clean
+.PHONY: help demo demo-scvi docs look test test-all test-long check tidy bench bench-picture bench-tiledbsoma fuzz \
+        sanitize system packages-long install test-cpp test-asan test-tsan test-scalar test-fuzz test-install \
+        test-python test-newest test-oldest test-peers test-ray test-peer-suites wheels test-wheel format stubs clean
 
 help:
 	@sed -n '/^# make/s/^# //p' Makefile
@@ -91,18 +92,18 @@ test: test-cpp test-install test-asan test-fuzz test-tsan test-python
 	@echo "all tests passed"
 
 # Before an issue is called resolved. Versions other than .venv's run what `make test` runs. The seed of C++ tests is
-# the day's, and a failure prints it. .ci/run does `test` and `check` without clang-tidy on every change.
-test-all: export PENSTOCK_TEST_SEED ?= $(shell date -u +%Y%m%d)
-test-all test-long sanitize: export PENSTOCK_TEST_FULL = 1
-test-all: check docs test test-scalar test-peers test-ray test-peer-suites test-long
-	$(MAKE) test-oldest
-	for python in $(NEWER_PYTHONS); do $(MAKE) test-newest PYTHON=$$python; done
-	$(MAKE) fuzz FUZZ_SECONDS=60
+# the day's, and a failure prints it. A part that passed is not made again while its files are the same. .ci/run does
+# `test` and `check` without clang-tidy on every change.
+test-all:
+	NEWER_PYTHONS="$(NEWER_PYTHONS)" tools/test_all.sh $(PARTS)
 
-test-long: system
+packages-long:
 	[ "$$(id -u)" -ne 0 ] || tools/install_system_packages.sh "command:slurmctld slurmctld" "command:slurmd slurmd" \
 	  "command:srun slurm-client" "command:munged munge" \
 	  "command:sshfs sshfs" "command:sshd openssh-server"
+
+test-long sanitize: export PENSTOCK_TEST_FULL = 1
+test-long: system packages-long
 	$(MAKE) test-tsan TSAN_LAYERS="format pipeline"
 	$(MAKE) test-python TEST_CHOICE='-m "long or hypothesis or random"' HYPOTHESIS_PROFILE=thorough
 
@@ -270,7 +271,6 @@ CXX_FILES = $(shell git ls-files -co --exclude-standard '*.cc' '*.h' '*.cpp')
 PYTHON_FOLDERS = docs/conf.py python tests tools benchmarks
 
 check: install
-	[ "$${PENSTOCK_NO_TIDY:-}" = 1 ] || tools/install_system_packages.sh "command:clang-tidy clang-tidy"
 	$(BIN)/python tools/check_layers.py
 	tools/check_package_layers.sh $(BIN)
 	$(BIN)/python tools/check_markdown.py
@@ -279,6 +279,11 @@ check: install
 	$(BIN)/ruff format --check $(PYTHON_FOLDERS)
 	$(BIN)/python tools/make_stubs.py --check
 	$(BIN)/mypy
+	[ "$${PENSTOCK_NO_TIDY:-}" = 1 ] || $(MAKE) tidy
+
+# Takes longer than the rest of `check`. PENSTOCK_NO_TIDY=1 leaves it out.
+tidy: install
+	tools/install_system_packages.sh "command:clang-tidy clang-tidy"
 	tools/run_clang_tidy.sh build/tidy $(JOBS) $(BIN)/python -- $(LAUNCHER) $(CMAKE_ARGS)
 
 format: $(VENV)/.ready
