@@ -54,7 +54,7 @@ from .experiment.data_frame import DataFrame
 from .experiment.experiment import Experiment
 from .experiment.joined import JoinedExperiment, join
 from .experiment.open_source import open
-from .experiment.pack import pack
+from .experiment.packs.pack import pack
 from .genes.highly_variable import highly_variable_genes
 from .genes.statistics import cell_statistics, gene_statistics
 from .inference.map_batches import map_batches

@@ -12,12 +12,12 @@ from penstock.base.text import plural, printable, size
 from penstock.base.validation import checked_int, parse_memory_size
 from penstock.cli.parser import add_command
 from penstock.cli.storage_option import add_storage_option, storage_options_of
-from penstock.experiment.pack import pack, pack_part
-from penstock.experiment.pack_job import ROWS_PER_FILE
-from penstock.experiment.pack_parts import MOST_PARTS
+from penstock.experiment.packs.job import ROWS_PER_FILE
+from penstock.experiment.packs.pack import pack, pack_part
+from penstock.experiment.packs.parts import MOST_PARTS
 
 if TYPE_CHECKING:
-    from penstock.experiment.pack_job import PackProgress
+    from penstock.experiment.packs.job import PackProgress
 
 #: Passes over a matrix by genes: one counts, one or more read.
 _LEAST_PASSES = 2

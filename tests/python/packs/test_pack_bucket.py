@@ -23,7 +23,7 @@ from loopback_http import Handler, serving
 from packed_experiments import contents, expect_same, write_random
 from penstock import _core
 from penstock.experiment import bucket as buckets
-from penstock.experiment.pack import pack_part
+from penstock.experiment.packs.pack import pack_part
 
 pytest.importorskip("moto.server", reason="moto[server] is not installed")
 pytest.importorskip("obstore")
@@ -369,7 +369,7 @@ def test_a_store_that_is_written_but_not_read(many_units: Path, tmp_path: Path) 
             return LocalStore(folder)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("penstock.experiment.pack_job.Bucket", Local)
+        patch.setattr("penstock.experiment.packs.job.Bucket", Local)
         made = ps.pack(many_units, "gs://bucket/cells.pack", rows_per_file=500)
     assert made is None
     ps.pack(many_units, tmp_path / "whole.pack", rows_per_file=500)

@@ -14,8 +14,8 @@ import penstock as ps
 import pytest
 from bucket_packs import Place, rows_in
 from packed_experiments import contents, put_cells, write_growing
-from penstock.experiment import pack_bucket
-from penstock.experiment.pack import pack_part
+from penstock.experiment.packs import to_bucket
+from penstock.experiment.packs.pack import pack_part
 
 pytest.importorskip("moto.server", reason="moto[server] is not installed")
 pytest.importorskip("obstore")
@@ -34,7 +34,7 @@ def test_another_pack_comes_meanwhile(
         place.put("pack.json", b"another")
         came.append(True)
 
-    monkeypatch.setattr(pack_bucket, "_check_whole", comes)
+    monkeypatch.setattr(to_bucket, "_check_whole", comes)
     with pytest.raises(ps.InvalidArgument, match="another pack was made there meanwhile"):
         ps.pack(many_units, place.address, destination_options=place.options)
     assert came
@@ -45,7 +45,7 @@ def test_another_pack_comes_meanwhile(
 def test_objects_that_vanish_meanwhile(
     what: str, many_units: Path, place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real, key = pack_bucket._check_whole, f"{place.name}/ms/RNA/X/raw/"
+    real, key = to_bucket._check_whole, f"{place.name}/ms/RNA/X/raw/"
 
     def vanishing(*given: Any) -> None:
         s3 = client(place.server)
@@ -58,7 +58,7 @@ def test_objects_that_vanish_meanwhile(
 
     options: dict[str, Any] = {"rows_per_file": 500, "destination_options": place.options}
     with monkeypatch.context() as patch:
-        patch.setattr(pack_bucket, "_check_whole", vanishing)
+        patch.setattr(to_bucket, "_check_whole", vanishing)
         with pytest.raises(ps.IoError, match="1 object of the pack was deleted or replaced"):
             ps.pack(many_units, place.address, **options)
     assert not place.is_pack()

@@ -30,7 +30,7 @@ from packed_experiments import (
 )
 from penstock import _core
 from penstock.executors import PartFailed
-from penstock.experiment.pack import pack_part
+from penstock.experiment.packs.pack import pack_part
 
 
 def left_over(folder: Path) -> list[str]:

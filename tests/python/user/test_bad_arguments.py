@@ -9,7 +9,7 @@ import numpy as np
 import penstock as ps
 import pytest
 from conftest import Oracle
-from penstock.experiment.pack import pack_part
+from penstock.experiment.packs.pack import pack_part
 
 
 @pytest.mark.parametrize(

@@ -9,16 +9,15 @@ from typing import TYPE_CHECKING, Any
 from penstock.base.validation import checked_int, described
 from penstock.errors import InvalidArgument
 from penstock.executors.parts import checked_executor
+from penstock.experiment.experiment import Experiment, open_stored
 
-from .experiment import Experiment, open_stored
-from .pack_bucket import pack_part_to_bucket, pack_to_bucket
-from .pack_job import MEMORY_BUDGET, ROWS_PER_FILE, PackProgress, pack_job, run_packer
-from .pack_parts import MOST_PARTS, pack_parts
+from .job import MEMORY_BUDGET, ROWS_PER_FILE, PackProgress, pack_job, run_packer
+from .parts import MOST_PARTS, pack_parts
+from .to_bucket import pack_part_to_bucket, pack_to_bucket
 
 if TYPE_CHECKING:
     from penstock.executors.parts import Executor
-
-    from .axis_query import AxisQuery
+    from penstock.experiment.axis_query import AxisQuery
 
 
 def pack(

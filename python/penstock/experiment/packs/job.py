@@ -19,14 +19,13 @@ from penstock.base.validation import (
     parse_memory_size,
 )
 from penstock.errors import InvalidArgument
-
-from .anndata_source import AnnDataExperiment
-from .axis_query import resolve
-from .bucket import Bucket, is_bucket
-from .experiment import Experiment
-from .globs import expanded
-from .joined import JoinedExperiment
-from .open_source import open_source
+from penstock.experiment.anndata_source import AnnDataExperiment
+from penstock.experiment.axis_query import resolve
+from penstock.experiment.bucket import Bucket, is_bucket
+from penstock.experiment.experiment import Experiment
+from penstock.experiment.globs import expanded
+from penstock.experiment.joined import JoinedExperiment
+from penstock.experiment.open_source import open_source
 
 MEMORY_BUDGET = "2GiB"
 ROWS_PER_FILE = 1 << 18

@@ -12,9 +12,9 @@ from penstock.base.text import count as text_count
 from penstock.base.validation import checked_int
 from penstock.errors import InvalidArgument, Unsupported
 from penstock.executors.parts import Executor, Part, fitting, results
+from penstock.experiment.anndata_source import AnnDataExperiment
 
-from .anndata_source import AnnDataExperiment
-from .pack_job import PackJob, PackProgress, run_packer
+from .job import PackJob, PackProgress, run_packer
 
 MOST_PARTS = 1 << 20
 

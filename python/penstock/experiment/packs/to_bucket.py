@@ -22,10 +22,10 @@ from penstock.base.scratch import scratch_folder
 from penstock.base.text import plural
 from penstock.errors import InvalidArgument, IoError
 from penstock.executors.parts import Executor
+from penstock.experiment.bucket import Bucket, in_threads
 
-from .bucket import Bucket, in_threads
-from .pack_job import PackJob, PackProgress, run_packer
-from .pack_parts import PartsProgress, counted_parts, run_parts
+from .job import PackJob, PackProgress, run_packer
+from .parts import PartsProgress, counted_parts, run_parts
 
 _CONTENTS, _MARKER = "pack.json", "pack.partial"
 
