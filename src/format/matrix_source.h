@@ -79,7 +79,8 @@ class UnitDecode {
   /// Whether the unit was in memory before, so that nothing was fetched.
   virtual bool was_kept() const { return false; }
 
-  /// Takes the buffers of a finished decode of the same reader. After fetch(), before phase 0.
+  /// Takes the buffers of a finished decode, if it is of the same kind. After fetch(), before
+  /// phase 0.
   virtual void take_buffers(UnitDecode& /*finished*/) {}
 };
 
@@ -89,8 +90,8 @@ class MatrixReader {
 
   virtual const kernel::PackedRowLayout& row_layout() const = 0;
 
-  /// Rows are joinids within the unit, ascending. `recycled` may be a finished UnitDecode of this
-  /// reader, whose buffers are reused.
+  /// Rows are joinids within the unit, ascending. `recycled` may be a finished UnitDecode,
+  /// whose buffers are reused if they are of use.
   virtual std::unique_ptr<UnitDecode> start(uint32_t unit, std::vector<int64_t> rows,
                                             std::unique_ptr<UnitDecode> recycled) const = 0;
 

@@ -22,7 +22,8 @@ constexpr size_t kRawShare = 4;
 
 }  // namespace
 
-CsrDecode::CsrDecode(std::shared_ptr<const CsrReader> reader) : reader_(std::move(reader)) {
+void CsrDecode::set_reader(std::shared_ptr<const CsrReader> reader) {
+  reader_ = std::move(reader);
   elements_.id_bytes = reader_->id_bytes();
 }
 

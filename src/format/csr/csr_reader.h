@@ -68,11 +68,11 @@ class CsrReader final : public MatrixReader, public std::enable_shared_from_this
 
 class CsrDecode final : public UnitDecode {
  public:
-  explicit CsrDecode(std::shared_ptr<const CsrReader> reader);
+  explicit CsrDecode(std::shared_ptr<const CsrReader> reader) { set_reader(std::move(reader)); }
+  void set_reader(std::shared_ptr<const CsrReader> reader);
 
   /// Rows are ascending. Where elements can be addressed they may be of any units.
   void start(std::vector<int64_t> rows);
-  const CsrReader* reader() const noexcept { return reader_.get(); }
 
   void fetch() override;
   size_t phase_count() const override { return 2; }
@@ -110,7 +110,7 @@ class CsrDecode final : public UnitDecode {
   void finish(size_t task);
   [[noreturn]] void bad_id(uint64_t element, size_t count) const;
 
-  const std::shared_ptr<const CsrReader> reader_;
+  std::shared_ptr<const CsrReader> reader_;
   std::vector<CsrRow> rows_;
   /// Elements of consecutive chosen rows.
   struct Run {

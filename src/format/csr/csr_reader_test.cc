@@ -164,8 +164,11 @@ void check_rows(const Matrix<Id, Value>& matrix, const MatrixReader& reader,
   }
 }
 
+/// `decode` is recycled from unit to unit, also between readers of other matrices and types, as
+/// those of joined experiments are.
 template <typename Id, typename Value>
-void check(DataType id_type, DataType value_type, uint64_t columns, uint64_t own_seed) {
+void check(DataType id_type, DataType value_type, uint64_t columns, uint64_t own_seed,
+           std::unique_ptr<UnitDecode>& decode) {
   const TestSeed seed(own_seed);
   Random random(seed);
   for (int round = 0; round < 30; ++round) {
@@ -178,7 +181,6 @@ void check(DataType id_type, DataType value_type, uint64_t columns, uint64_t own
     const auto reader = source->reader(chosen);
     const kernel::RowUnpacker unpacker(reader->row_layout(), value_type);
     int64_t next = 0;
-    std::unique_ptr<UnitDecode> decode;
     for (uint32_t unit = 0; unit < source->units().size(); ++unit) {
       const plan::FetchUnit& place = source->units()[unit];
       ASSERT_EQ(place.row_begin, next);
@@ -230,13 +232,14 @@ TEST(RowOffsets, TheRowOfAnElement) {
 }
 
 TEST(CsrReader, RandomMatrices) {
-  check<uint16_t, float>(DataType::kUInt16, DataType::kFloat32, 300, 1);
-  check<int32_t, float>(DataType::kInt32, DataType::kFloat32, 300, 2);
-  check<int64_t, double>(DataType::kInt64, DataType::kFloat64, 300, 3);
-  check<uint8_t, int32_t>(DataType::kUInt8, DataType::kInt32, 200, 4);
-  check<int32_t, int64_t>(DataType::kInt32, DataType::kInt64, 70'000, 5);
-  check<uint32_t, uint16_t>(DataType::kUInt32, DataType::kUInt16, 70'000, 6);
-  check<int16_t, int8_t>(DataType::kInt16, DataType::kInt8, 5, 7);
+  std::unique_ptr<UnitDecode> decode;
+  check<uint16_t, float>(DataType::kUInt16, DataType::kFloat32, 300, 1, decode);
+  check<int32_t, float>(DataType::kInt32, DataType::kFloat32, 300, 2, decode);
+  check<int64_t, double>(DataType::kInt64, DataType::kFloat64, 300, 3, decode);
+  check<uint8_t, int32_t>(DataType::kUInt8, DataType::kInt32, 200, 4, decode);
+  check<int32_t, int64_t>(DataType::kInt32, DataType::kInt64, 70'000, 5, decode);
+  check<uint32_t, uint16_t>(DataType::kUInt32, DataType::kUInt16, 70'000, 6, decode);
+  check<int16_t, int8_t>(DataType::kInt16, DataType::kInt8, 5, 7, decode);
 }
 
 std::string message_of(const MemoryGroup& group, uint64_t rows, uint64_t columns) {

@@ -52,7 +52,7 @@ class DenseDecode final : public UnitDecode {
   explicit DenseDecode(std::shared_ptr<const DenseReader> reader) : reader_(std::move(reader)) {}
 
   void start(std::vector<int64_t> rows);
-  const DenseReader* reader() const noexcept { return reader_.get(); }
+  void set_reader(std::shared_ptr<const DenseReader> reader) { reader_ = std::move(reader); }
 
   void fetch() override;
   size_t phase_count() const override { return 2; }

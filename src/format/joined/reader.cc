@@ -55,11 +55,8 @@ std::unique_ptr<UnitDecode> JoinedReader::start(uint32_t unit, std::vector<int64
                                                 std::unique_ptr<UnitDecode> recycled) const {
   const size_t part = matrix_->part_of(unit);
   for (int64_t& row : rows) row -= matrix_->parts[part].row_offset;
-  std::unique_ptr<UnitDecode> own;
-  if (auto* joined = dynamic_cast<JoinedDecode*>(recycled.get());
-      joined != nullptr && joined->reader() == this && joined->part() == part) {
-    own = joined->release();
-  }
+  std::unique_ptr<UnitDecode> own;  // of any part: the part's reader sees if it is of use
+  if (auto* joined = dynamic_cast<JoinedDecode*>(recycled.get())) own = joined->release();
   return std::make_unique<JoinedDecode>(
       shared_from_this(), part,
       parts_[part].reader->start(matrix_->unit_of_part[unit], std::move(rows), std::move(own)));

@@ -76,11 +76,9 @@ class JoinedDecode final : public UnitDecode {
   uint64_t cached_bytes() const override { return decode_->cached_bytes(); }
   void take_buffers(UnitDecode& finished) override {
     auto* const other = dynamic_cast<JoinedDecode*>(&finished);
-    if (other != nullptr && other->part_ == part_) decode_->take_buffers(*other->decode_);
+    if (other != nullptr) decode_->take_buffers(*other->decode_);
   }
 
-  size_t part() const noexcept { return part_; }
-  const JoinedReader* reader() const noexcept { return reader_.get(); }
   std::unique_ptr<UnitDecode> release() { return std::move(decode_); }
 
  private:

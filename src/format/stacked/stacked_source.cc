@@ -35,8 +35,7 @@ struct Stack {
 
 class StackedDecode final : public UnitDecode {
  public:
-  StackedDecode(size_t part, std::unique_ptr<UnitDecode> decode)
-      : part_(part), decode_(std::move(decode)) {}
+  explicit StackedDecode(std::unique_ptr<UnitDecode> decode) : decode_(std::move(decode)) {}
 
   void fetch() override { decode_->fetch(); }
   size_t phase_count() const override { return decode_->phase_count(); }
@@ -58,11 +57,9 @@ class StackedDecode final : public UnitDecode {
     }
   }
 
-  size_t part() const noexcept { return part_; }
   std::unique_ptr<UnitDecode> release() { return std::move(decode_); }
 
  private:
-  size_t part_;
   std::unique_ptr<UnitDecode> decode_;
 };
 
@@ -80,12 +77,9 @@ class StackedReader final : public MatrixReader {
     const size_t part = stack_->part_of(unit);
     for (int64_t& row : rows) row -= stack_->first_row[part];
     std::unique_ptr<UnitDecode> own;
-    if (auto* const other = dynamic_cast<StackedDecode*>(recycled.get());
-        other != nullptr && other->part() == part) {
-      own = other->release();
-    }
+    if (auto* const other = dynamic_cast<StackedDecode*>(recycled.get())) own = other->release();
     return std::make_unique<StackedDecode>(
-        part, readers_[part]->start(own_unit(part, unit), std::move(rows), std::move(own)));
+        readers_[part]->start(own_unit(part, unit), std::move(rows), std::move(own)));
   }
 
   uint64_t in_flight_bytes(uint32_t unit) const override {

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import warnings
 from pathlib import Path
 from typing import Any
@@ -168,3 +170,47 @@ def test_names_are_those_that_genes_were_matched_by(tmp_path: Path) -> None:
     assert list(ds[:, ["b", "c"]].var_names) == ["b", "c"]
     assert list(ps.gene_statistics(ds).index) == panel
     assert list(ds.var.to_pandas(names=True).index) == panel
+
+
+#: Prints how many bytes an epoch takes beside what is in memory after the files were opened.
+EPOCH = """
+import sys, warnings
+warnings.simplefilter("ignore")
+import scipy.sparse
+import penstock as ps
+
+def status(name):
+    (line,) = [each for each in open("/proc/self/status") if each.startswith(name)]
+    return int(line.split()[1]) << 10
+
+settings = dict(layer="X", memory_budget=sys.argv[1], batch_size=128, sparse="csr", format="numpy")
+dataset = ps.Dataset(sys.argv[2:], **settings, threads=2)
+with open("/proc/self/clear_refs", "w") as file:
+    file.write("5")  # VmHWM is VmRSS now
+opened = status("VmRSS")
+assert sum(X.shape[0] for X, _ in dataset) == dataset.n_obs
+print(status("VmHWM") - opened)
+"""
+
+
+def test_many_files_take_no_more_memory_than_one(tmp_path: Path) -> None:
+    """Buffers of files that are freed for those of other files do not stay beside them."""
+    random = np.random.default_rng(12)
+    made = []
+    for number in range(12):
+        X = sp.random(int(random.integers(300, 900)), 4_000, 0.25, "csr", "float32", random)
+        X.data = np.ceil(X.data * 9)
+        made.append(
+            anndata.AnnData(X, pd.DataFrame(index=[f"{number}-{i}" for i in range(X.shape[0])]))
+        )
+    files = [write_h5ad(each, tmp_path / f"{i:02}.h5ad", "lzf") for i, each in enumerate(made)]
+    whole = write_h5ad(anndata.concat(made), tmp_path / "whole.h5ad", "lzf")
+
+    def peak(budget: str, *sources: Path) -> int:
+        command = [sys.executable, "-c", EPOCH, budget, *map(str, sources)]
+        return int(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+
+    for budget in ("24MiB", "256MiB"):
+        one = peak(budget, whole)
+        assert one > 16 << 20  # the measurement is of the epoch
+        assert peak(budget, *files) < 1.2 * one, budget

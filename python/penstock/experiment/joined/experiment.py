@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import Any
 
@@ -255,13 +255,13 @@ def join_opened(
             )
     var = {source: each.var(measurement_of[source]) for source, each in experiments.items()}
     column = _var_column(var, var_column)
-    read = {source: table.read([column, JOINID]) for source, table in var.items()}
-    match = match_genes(
-        {source: columns[column].to_numpy() for source, columns in read.items()},
-        [columns[JOINID].to_numpy() for columns in read.values()],
-        genes,
-        column,
-    )
+
+    def tables() -> Iterator[tuple[str, Any, Any]]:
+        for source, table in var.items():
+            read = table.read([column, JOINID])
+            yield source, read[column].to_numpy(), read[JOINID].to_numpy()
+
+    match = match_genes(tables(), genes, column)
     joined = JoinedExperiment(
         experiments, measurement_of, layer_of, match, column, source_column, arguments
     )

@@ -193,7 +193,7 @@ def test_genes_are_matched_by_name(tables, data) -> None:
     wanted = ["h", *tables[0][:2], "z"] if "h" not in tables[0][:2] else list(tables[0])
     for genes in ("inner", "outer", wanted):
         try:
-            match = match_genes(names, ids, genes, "name")
+            match = match_genes(zip(names, names.values(), ids, strict=True), genes, "name")
         except ps.InvalidArgument:
             continue
         sets = [set(table) for table in tables]
@@ -218,7 +218,7 @@ def test_genes_are_matched_by_name(tables, data) -> None:
 def test_genes_without_a_name_match_none() -> None:
     names = {"a": objects(["x", None, None, "y"]), "b": objects([None, "y", "x", float("nan")])}
     ids = [np.arange(4), np.arange(10, 14)]
-    match = match_genes(names, ids, "outer", "name")
+    match = match_genes(zip(names, names.values(), ids, strict=True), "outer", "name")
     assert match.names.tolist() == ["x", "y"]
     assert [each.tolist() for each in match.joinids] == [[0, 3], [11, 12]]
     assert [each.tolist() for each in match.places] == [[0, 1], [1, 0]]

@@ -15,9 +15,6 @@ constexpr size_t kCountRows = 64;
 
 }  // namespace
 
-XDenseDecode::XDenseDecode(std::shared_ptr<const XDenseReader> reader)
-    : reader_(std::move(reader)), value_bytes_(reader_->row_layout().value_bytes) {}
-
 void XDenseDecode::start(std::vector<int64_t> rows) {
   rows_ = std::move(rows);
   block_.resize(rows_.size(), 0, reader_->row_layout());

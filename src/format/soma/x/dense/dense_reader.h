@@ -49,10 +49,15 @@ class XDenseReader final : public MatrixReader, public std::enable_shared_from_t
 
 class XDenseDecode final : public UnitDecode {
  public:
-  explicit XDenseDecode(std::shared_ptr<const XDenseReader> reader);
+  explicit XDenseDecode(std::shared_ptr<const XDenseReader> reader) {
+    set_reader(std::move(reader));
+  }
+  void set_reader(std::shared_ptr<const XDenseReader> reader) {
+    reader_ = std::move(reader);
+    value_bytes_ = reader_->row_layout().value_bytes;
+  }
 
   void start(std::vector<int64_t> rows);
-  const XDenseReader* reader() const noexcept { return reader_.get(); }
 
   void fetch() override;
   size_t phase_count() const override { return 2; }
@@ -88,7 +93,7 @@ class XDenseDecode final : public UnitDecode {
   void decode(const Part& part, const Stored& stored);
 
   std::shared_ptr<const XDenseReader> reader_;
-  const size_t value_bytes_;
+  size_t value_bytes_ = 0;
   std::vector<int64_t> rows_;
   std::vector<Part> parts_;
   std::vector<Stored> stored_;  // by part, then fragment
