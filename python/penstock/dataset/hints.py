@@ -128,21 +128,21 @@ ARGUMENTS = {
 #: Arguments of `Dataset.random_split` that people try.
 SPLIT_ARGUMENTS = {
     "by": "group=",
-    "fractions": "ds.random_split(0.8, 0.2)",
-    "lengths": "ds.random_split(0.8, 0.2)",
-    "parts": "ds.random_split(0.8, 0.2)",
+    "fractions": "fractions without a name, such as 0.8, 0.2",
+    "lengths": "fractions without a name, such as 0.8, 0.2",
+    "parts": "fractions without a name, such as 0.8, 0.2",
     "shuffle": "seed= for other parts, which are always drawn at random",
-    "sizes": "ds.random_split(0.8, 0.2)",
-    "test": "ds.random_split(0.8, 0.2)",
-    "train": "ds.random_split(0.8, 0.2)",
-    "val": "ds.random_split(0.8, 0.2)",
-    "frac": "ds.random_split(0.8, 0.2)",
+    "sizes": "fractions without a name, such as 0.8, 0.2",
+    "test": "fractions without a name, such as 0.8, 0.2",
+    "train": "fractions without a name, such as 0.8, 0.2",
+    "val": "fractions without a name, such as 0.8, 0.2",
+    "frac": "fractions without a name, such as 0.8, 0.2",
     "generator": "seed=",
     "group_by": "group=",
     "groups": "group=",
     "random_state": "seed=",
-    "test_size": "ds.random_split(0.8, 0.2)",
-    "train_size": "ds.random_split(0.8, 0.2)",
+    "test_size": "fractions without a name, such as 0.8, 0.2",
+    "train_size": "fractions without a name, such as 0.8, 0.2",
 }
 
 #: Arguments of functions of a Dataset that choose cells and genes: those of the Dataset.

@@ -68,3 +68,23 @@ def _plain(value: Any) -> Any:
 
 def _code(code: Any) -> int:
     return checked_int("a code of classes", code, least=0, most=_MOST_CODES)
+
+
+#: Of an encoder that is not fitted.
+NO_CLASSES = Classes([])
+
+
+def fitted_names(classes: Classes, encoder: str) -> Any:
+    """Return the names of the classes of an encoder.
+
+    Raises
+    ------
+    InvalidArgument
+        No Dataset has fitted the encoder yet.
+    """
+    if classes is NO_CLASSES:
+        raise InvalidArgument(
+            f"the encoder {encoder!r} has no classes yet: a Dataset fits it when it needs it, so "
+            f"ds.encoders[{encoder!r}] has them"
+        )
+    return classes.names

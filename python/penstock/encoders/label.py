@@ -13,7 +13,7 @@ from penstock.base.validation import checked_int, described
 from penstock.errors import InvalidArgument
 from penstock.experiment.columns import is_missing, objects
 
-from .classes import Classes
+from .classes import NO_CLASSES, Classes, fitted_names
 from .encoder import Array, Encoder, as_codes
 
 _NAMED_IN_ERRORS = 5
@@ -73,12 +73,13 @@ class LabelEncoder(Encoder):
         self.needs_fit = classes is None
         self._unseen = _code_or_error("unseen", unseen)
         self._missing = _code_or_error("missing", missing)
-        self._classes = Classes([] if classes is None else classes)
+        self._classes = NO_CLASSES if classes is None else Classes(classes)
 
     @property
     def classes_(self) -> Array:
-        """Class of each code; None for an unused code."""
-        return self._classes.names
+        """Class of each code; None for an unused code. Raises InvalidArgument if it is not fitted."""
+        names: Array = fitted_names(self._classes, self.name)
+        return names
 
     def fit(self, values: Mapping[str, Array]) -> None:
         """Learn the distinct values as classes, unless classes were given."""
@@ -180,12 +181,13 @@ class LabelEncoder(Encoder):
         more = f" and {len(found) - _NAMED_IN_ERRORS} more" if len(found) > _NAMED_IN_ERRORS else ""
         raise InvalidArgument(
             f"labels are not classes of the encoder {self.name!r}: {named}{more}; add them to its "
-            f"classes ({len(self.classes_)} now), {self.unseen_hint}, or leave their cells out by "
+            f"classes ({len(self._classes.names)} now), {self.unseen_hint}, or leave their cells out by "
             "obs_query"
         )
 
     def __repr__(self) -> str:
-        fitted = f", {plural(len(self.classes_), 'class')}" if len(self.classes_) else ""
+        count = len(self._classes.names)
+        fitted = f", {plural(count, 'class')}" if count else ""
         return f"{type(self).__name__}({', '.join(map(repr, self.columns))}{fitted})"
 
 

@@ -12,7 +12,7 @@ from penstock.base.validation import checked_choice, checked_dtype, checked_text
 from penstock.errors import InvalidArgument
 from penstock.experiment.columns import objects
 
-from .classes import Classes
+from .classes import NO_CLASSES, Classes, fitted_names
 from .encoder import Array, Encoder
 
 #: What stands between the values of a cell in the Census, from schema 2.4 on.
@@ -75,13 +75,14 @@ class MultiHotEncoder(Encoder):
             raise InvalidArgument("separator must have a character or more")
         self.needs_fit = classes is None
         self._leaves_out_unseen = unseen == "zeros"
-        self._classes = Classes([] if classes is None else classes)
+        self._classes = NO_CLASSES if classes is None else Classes(classes)
         self.dtype = checked_dtype("dtype", dtype)
 
     @property
     def classes_(self) -> Array:
-        """Class of each place of the output."""
-        return self._classes.names
+        """Class of each place of the output. Raises InvalidArgument if it is not fitted."""
+        names: Array = fitted_names(self._classes, self.name)
+        return names
 
     def fit(self, values: Mapping[str, Array]) -> None:
         """Learn the distinct values as classes, unless classes were given."""
@@ -96,7 +97,7 @@ class MultiHotEncoder(Encoder):
     def encode(self, obs: Mapping[str, Array]) -> npt.NDArray[np.bool_]:
         """Return which classes each row has, shape (rows, classes)."""
         texts = obs[self.columns[0]].tolist()
-        out = np.zeros((len(texts), len(self.classes_)), np.bool_)
+        out = np.zeros((len(texts), len(self._classes.names)), np.bool_)
         for row, text in enumerate(texts):
             parts = self._parts(text)
             codes = self._classes.lookup(parts)

@@ -10,14 +10,27 @@ from penstock.base.suggestions import did_you_mean
 from penstock.errors import PenstockError
 
 _IS_IN = re.compile(r"(\w+)\.isin\(\s*(\[[^\]]*\])\s*\)")
-_OTHER_METHOD = re.compile(r"(\w+)\.(?:str|isna|notna|isnull|notnull|eq|ne)\b")
+_METHOD = re.compile(r"(\w+)\.(\w+)")
+_COMPARED = re.compile(r"(\w+)\s*([<>]=?|[=!]=)\s*(\w+)")
 
 
 def hint_of_error(schema: Sequence[_core.ColumnInfo], value_filter: str) -> str:
     """Return the end of a message about a filter that does not parse, or nothing."""
     if found := _IS_IN.search(value_filter):
         return f"; pandas' isin is written {found[1]} in {found[2]}"
-    if found := _OTHER_METHOD.search(value_filter):
+    names = [column.name for column in schema]
+    for name in names:
+        if not name.isidentifier() and re.search(rf"(?<!['\"]){re.escape(name)}", value_filter):
+            return f"; a name of other characters is written attr({name!r})"
+    if "`" in value_filter:
+        return "; backticks are not for filters: a name of any characters is written attr('…')"
+    for found in _COMPARED.finditer(value_filter):
+        if found[1] in names and found[3] in names:
+            return (
+                "; two columns are compared by a mask, which obs_query takes, too: "
+                f"exp.obs[{found[1]!r}] {found[2]} exp.obs[{found[3]!r}]"
+            )
+    if (found := _METHOD.search(value_filter)) and found[1] in names:
         return (
             f"; methods of pandas are not for filters: obs_query takes a mask, too, such as "
             f"exp.obs[{found[1]!r}].{value_filter[found.end(1) + 1 :]}"
