@@ -18,6 +18,18 @@ def test_label_encoder(census_like: Oracle) -> None:
     assert encoder.classes_.tolist() == sorted(census_like.obs["cell_type"].unique())
 
 
+@pytest.mark.parametrize("kind", [ps.LabelEncoder, ps.MultiHotEncoder])
+def test_an_encoder_that_is_not_fitted_has_no_classes(census_like: Oracle, kind: type) -> None:
+    """Empty ones would make a layer of no width."""
+    encoder = kind("cell_type")
+    assert repr(encoder) == f"{kind.__name__}('cell_type')"
+    with pytest.raises(ps.InvalidArgument, match=r"ds.encoders\['cell_type'\] has them"):
+        _ = encoder.classes_
+    dataset = ps.Dataset(census_like.path, encoders=[encoder])
+    assert len(dataset.encoders["cell_type"].classes_) > 1
+    assert encoder.classes_ is dataset.encoders["cell_type"].classes_
+
+
 def test_an_encoder_serves_one_dataset(census_like: Oracle) -> None:
     encoder = ps.LabelEncoder("cell_type")
     first, second = (ps.Dataset(census_like.path, encoders=[encoder]) for _ in range(2))

@@ -211,8 +211,8 @@ def test_arguments_of_a_dataset(path: str, arguments: dict[str, Any], says: str)
     [
         (lambda ds: ds.random_split(0.8, 0.2, groups="donor_id"), "use group="),
         (lambda ds: ps.random_split(ds, 0.8, 0.2, random_state=1), "use seed="),
-        (lambda ds: ps.random_split(ds, test_size=0.2), "ds.random_split(0.8, 0.2)"),
-        (lambda ds: ps.group_split(ds, test_size=0.2, group="sex"), "ds.random_split(0.8, 0.2)"),
+        (lambda ds: ps.random_split(ds, test_size=0.2), "fractions without a name, such as 0.8"),
+        (lambda ds: ps.group_split(ds, test_size=0.2, group="sex"), "fractions without a name"),
         (lambda ds: ps.stratified_split(ds, 0.8, 0.2, groups="sex", stratify="sex"), "use group="),
         (lambda ds: ps.highly_variable_genes(ds, n=5), "use n_top_genes="),
         (lambda ds: ds.random_split(0.8, 0.2, by="donor_id"), "use group="),
@@ -406,6 +406,12 @@ def test_an_empty_selection_warns_with_values(path: str, text: str, says: str) -
         ("not is_primary_data", "is_primary_data == False"),
         ("~is_primary_data", "is_primary_data == False"),
         ("is_primary_data and nnz > 3", "is_primary_data == True"),
+        ("nnz.between(3, 5)", "exp.obs['nnz'].between(3, 5)"),
+        ("`nnz` > 3", "backticks are not for filters: a name of any characters is written attr("),
+        (
+            "soma_joinid > nnz",
+            "by a mask, which obs_query takes, too: exp.obs['soma_joinid'] > exp.obs['nnz']",
+        ),
     ],
 )
 def test_filters_with_the_habits_of_pandas(path: str, text: str, says: str) -> None:
@@ -554,7 +560,7 @@ def test_near_words(ds: ps.Dataset, path: str) -> None:
     with pytest.raises(ps.InvalidArgument, match="did you mean 'census-like'"):
         ps.example("census")
     for arguments in ({"train": 0.8}, {"lengths": [0.8, 0.2]}):
-        with pytest.raises(TypeError, match=r"use ds.random_split\(0.8, 0.2\)"):
+        with pytest.raises(TypeError, match="use fractions without a name, such as 0.8, 0.2"):
             ds.random_split(**arguments)
     with pytest.raises(TypeError, match="use seed= for other parts"):
         ds.random_split(0.8, 0.2, shuffle=True)
