@@ -22,6 +22,7 @@ part() {
   local name=$1 stamp=$passed/$1 hash
   local -n files=$2
   shift 2
+  names+=("$name")
   if [ ${#chosen[@]} -gt 0 ] && ! [[ " ${chosen[*]} " = *" $name "* ]]; then return; fi
   hash=$(files_hash "${files[@]}")
   if [ -n "$hash" ] && [ -n "$(find "$stamp" -mtime -7 2>/dev/null)" ] && [ "$(cat "$stamp")" = "$hash" ]; then
@@ -40,6 +41,7 @@ part() {
 }
 
 chosen=("$@")
+names=()
 part check everything check PENSTOCK_NO_TIDY=1
 part docs everything docs
 part tidy engine tidy
@@ -57,3 +59,7 @@ for python in ${NEWER_PYTHONS:-python3.12 python3.13}; do
   part "newest-$(basename "$python")" everything test-newest PYTHON="$python"
 done
 part fuzz engine fuzz FUZZ_SECONDS=60
+
+for name in "${chosen[@]}"; do
+  [[ " ${names[*]} " = *" $name "* ]] || { echo "there is no part $name; choose from ${names[*]}" >&2; exit 2; }
+done

@@ -42,6 +42,7 @@ class Repository:
             "RECORD": str(self.record),
             "PATH": path,
         }
+        self.said = ""
         for name in ("src/a.cc", "python/a.py", "tests/fuzz/corpora.tar.gz"):
             self.write(name, "begin")
         self.write(".gitignore", "build\n")
@@ -69,7 +70,7 @@ class Repository:
         done = subprocess.run(
             [script, *parts], env=self.environment, capture_output=True, text=True, cwd="/"
         )
-        assert not done.stderr, done.stderr
+        self.said = done.stderr
         return done.returncode, [line.split()[0] for line in made.read_text().splitlines()]
 
 
@@ -104,6 +105,11 @@ def test_a_run_that_failed_is_continued(repository: Repository) -> None:
     status, after = repository.run()
     assert (status, after[0]) == (0, "test-scalar")
     assert len(before) + len(after) == 17
+
+
+def test_a_part_that_is_not_there_is_an_error(repository: Repository) -> None:
+    assert repository.run("docs", "dosc") == (2, ["docs"])
+    assert "there is no part dosc; choose from check docs" in repository.said
 
 
 def test_nothing_is_noted_of_files_that_are_not_committed(repository: Repository) -> None:
