@@ -560,7 +560,7 @@ def test_near_words(ds: ps.Dataset, path: str) -> None:
     with pytest.raises(ps.InvalidArgument, match="did you mean 'census-like'"):
         ps.example("census")
     for arguments in ({"train": 0.8}, {"lengths": [0.8, 0.2]}):
-        with pytest.raises(TypeError, match="use fractions without a name, such as 0.8, 0.2"):
+        with pytest.raises(TypeError, match=r"use fractions without a name, such as 0\.8, 0\.2"):
             ds.random_split(**arguments)
     with pytest.raises(TypeError, match="use seed= for other parts"):
         ds.random_split(0.8, 0.2, shuffle=True)
