@@ -56,7 +56,11 @@ def _matches(source: Any) -> list[str] | None:
 
 
 def check_one_path(source: Any) -> None:
-    """Raise `InvalidArgument` for a pattern of local paths."""
+    """Raise `InvalidArgument` for a list of sources or a pattern of local paths."""
+    if isinstance(source, (list, tuple, dict)):
+        raise InvalidArgument(
+            f"one path is opened, not a {type(source).__name__}: penstock.join takes several"
+        )
     if not isinstance(source, (str, os.PathLike)):
         return
     text = os.fsdecode(source)

@@ -359,6 +359,12 @@ def test_a_loess_fit_that_fails_names_a_span_that_works(ds: ps.Dataset) -> None:
     assert ps.highly_variable_genes(ds, 50, batch_key="dataset_id", span=span).shape == (1500, 7)
 
 
+def test_several_sources_are_joined_and_not_opened(path: str) -> None:
+    for sources in ([path, path], (path,), {"a": path}):
+        with pytest.raises(ps.InvalidArgument, match=r"not a \w+: penstock\.join takes several"):
+            ps.open(sources)  # type: ignore[arg-type]
+
+
 def test_functions_take_a_source(path: str) -> None:
     assert ps.to_anndata(path).shape == (6000, 1500)
     assert [part.n_obs for part in ps.random_split(path, 0.8, 0.2)] == [4800, 1200]
