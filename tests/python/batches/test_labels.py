@@ -9,7 +9,9 @@ import anndata
 import numpy as np
 import pandas as pd
 import penstock as ps
+import pyarrow as pa
 import pytest
+from penstock.experiment.row_lists import rows_of
 
 JOINID = "soma_joinid"
 
@@ -203,15 +205,27 @@ def test_objects_of_one_size_are_not_one_store(adata: anndata.AnnData) -> None:
     assert again.obs_names.tolist() == first.obs_names[10:20].tolist()
 
 
-def test_names_that_repeat_name_no_cell(adata: anndata.AnnData) -> None:
-    """`obs_names` falls back to joinids, which are not taken for names, or the other way round."""
+def test_names_that_repeat_name_no_cell(adata: anndata.AnnData, tmp_path: Path) -> None:
+    """Names of SOMA are joinids then, which are not taken for names, or the other way round."""
+    given = ["1", "3", "1", "cell"]
     four = adata[:4].copy()
-    four.obs_names = ["1", "3", "1", "cell"]
+    four.obs_names = given
     ds = ps.Dataset(four)
-    assert ds[["cell"]].obs["soma_joinid"].tolist() == [3]
-    for names in (ds.obs_names[:1], ["3"], ["1"]):
+    assert ds.obs_names.tolist() == given
+    assert ds[["3", "cell"]].obs["soma_joinid"].tolist() == [1, 3]
+    with pytest.raises(ps.InvalidArgument, match="obs_names has '1' more than once"):
+        ds[ds.obs_names[:1]]
+
+    pytest.importorskip("tiledbsoma")
+    from soma_tables import write_experiment
+
+    table = pa.table({"soma_joinid": pa.array(range(4), pa.int64()), "obs_id": given})
+    obs = ps.open(write_experiment(tmp_path / "four", table)).obs
+    assert obs.row_names().tolist() == ["0", "1", "2", "3"]
+    assert rows_of(obs, ["cell"], "cells").to_numpy().tolist() == [3]
+    for names in (obs.row_names()[1:2], ["3"], ["1"]):
         with pytest.raises(ps.InvalidArgument, match=r"'1' more than once.*cannot be names"):
-            ds[names]
+            rows_of(obs, names, "cells")
 
 
 def test_nothing_is_no_selection(ds: ps.Dataset) -> None:
