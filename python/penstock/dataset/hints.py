@@ -125,24 +125,25 @@ ARGUMENTS = {
     "var_value_filter": "var_query=",
 }
 
+_FRACTIONS = "fractions without a name, such as 0.8, 0.2"
 #: Arguments of `Dataset.random_split` that people try.
 SPLIT_ARGUMENTS = {
     "by": "group=",
-    "fractions": "fractions without a name, such as 0.8, 0.2",
-    "lengths": "fractions without a name, such as 0.8, 0.2",
-    "parts": "fractions without a name, such as 0.8, 0.2",
+    "fractions": _FRACTIONS,
+    "lengths": _FRACTIONS,
+    "parts": _FRACTIONS,
     "shuffle": "seed= for other parts, which are always drawn at random",
-    "sizes": "fractions without a name, such as 0.8, 0.2",
-    "test": "fractions without a name, such as 0.8, 0.2",
-    "train": "fractions without a name, such as 0.8, 0.2",
-    "val": "fractions without a name, such as 0.8, 0.2",
-    "frac": "fractions without a name, such as 0.8, 0.2",
+    "sizes": _FRACTIONS,
+    "test": _FRACTIONS,
+    "train": _FRACTIONS,
+    "val": _FRACTIONS,
+    "frac": _FRACTIONS,
     "generator": "seed=",
     "group_by": "group=",
     "groups": "group=",
     "random_state": "seed=",
-    "test_size": "fractions without a name, such as 0.8, 0.2",
-    "train_size": "fractions without a name, such as 0.8, 0.2",
+    "test_size": _FRACTIONS,
+    "train_size": _FRACTIONS,
 }
 
 #: Arguments of functions of a Dataset that choose cells and genes: those of the Dataset.
