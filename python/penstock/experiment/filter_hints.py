@@ -20,7 +20,9 @@ def hint_of_error(schema: Sequence[_core.ColumnInfo], value_filter: str) -> str:
         return f"; pandas' isin is written {found[1]} in {found[2]}"
     names = [column.name for column in schema]
     for name in names:
-        if not name.isidentifier() and re.search(rf"(?<!['\"]){re.escape(name)}", value_filter):
+        # Not a number or a part of a word, which a column may be called, too.
+        is_odd = not name.isidentifier() and not name.isdecimal()
+        if is_odd and re.search(rf"(?<![\w'\"]){re.escape(name)}(?![\w'\"])", value_filter):
             return f"; a name of other characters is written attr({name!r})"
     if "`" in value_filter:
         return "; backticks are not for filters: a name of any characters is written attr('…')"

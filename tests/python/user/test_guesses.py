@@ -425,6 +425,20 @@ def test_filters_with_the_habits_of_pandas(path: str, text: str, says: str) -> N
         ps.Dataset(path, obs_query=text)
 
 
+def test_hints_for_odd_names_of_columns() -> None:
+    """A number or a part of a word is not taken for a column of that name."""
+    pd, anndata = pytest.importorskip("pandas"), pytest.importorskip("anndata")
+    obs = pd.DataFrame({"n genes": [1, 2], "1": [1, 2], "e-": [1, 2]}, index=["a", "b"])
+    dataset = ps.Dataset(anndata.AnnData(np.ones((2, 2), np.float32), obs))
+    with pytest.raises(ps.InvalidArgument, match=r"is written attr\('n genes'\)"):
+        dataset["n genes > 1"]
+    assert dataset["attr('n genes') > 1"].n_obs == 1
+    for text in ("soma_joinid = 1", "the-soma_joinid > 0"):
+        with pytest.raises(ps.InvalidArgument) as error:
+            dataset[text]
+        assert "other characters" not in str(error.value), text
+
+
 def test_names_that_do_not_exist_suggest(path: str) -> None:
     for arguments, says in (
         ({"layer": "rw"}, "no layer 'rw'; did you mean 'raw'?"),
