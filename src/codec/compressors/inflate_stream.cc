@@ -12,49 +12,6 @@
 namespace penstock::codec {
 namespace {
 
-enum class Progress { kMore, kEnd, kBad };
-
-class InflateStream {
- public:
-  InflateStream() {
-    if (inflateInit(&stream_) != Z_OK) throw ResourceExhausted("zlib cannot start: no memory");
-  }
-  ~InflateStream() { inflateEnd(&stream_); }
-  InflateStream(const InflateStream&) = delete;
-  InflateStream& operator=(const InflateStream&) = delete;
-
-  void start(DeflateFormat format) {
-    // zlib.h, inflateInit2: 15 is the largest window; 16 more mean a gzip member.
-    inflateReset2(&stream_, format == DeflateFormat::kGzip ? 15 + 16 : 15);
-  }
-
-  /// Inflates until the stream ends or one of the spans is used up. Takes what was used off the
-  /// fronts of both.
-  Progress run(std::span<const std::byte>& in, std::span<std::byte>& out) {
-    constexpr size_t kMost = std::numeric_limits<uInt>::max();
-    for (;;) {
-      const size_t in_bytes = std::min(in.size(), kMost);
-      const size_t out_bytes = std::min(out.size(), kMost);
-      Bytef nothing = 0;  // zlib needs a valid pointer even without output
-      stream_.next_in = reinterpret_cast<Bytef*>(const_cast<std::byte*>(in.data()));
-      stream_.avail_in = static_cast<uInt>(in_bytes);
-      stream_.next_out = out.empty() ? &nothing : reinterpret_cast<Bytef*>(out.data());
-      stream_.avail_out = static_cast<uInt>(out_bytes);
-      // With Z_FINISH zlib keeps no window if the call reaches the end.
-      const int status = inflate(&stream_, Z_FINISH);
-      in = in.subspan(in_bytes - stream_.avail_in);
-      out = out.subspan(out_bytes - stream_.avail_out);
-      if (status == Z_STREAM_END) return Progress::kEnd;
-      if (status != Z_OK && status != Z_BUF_ERROR) return Progress::kBad;
-      const bool moved = in_bytes != stream_.avail_in || out_bytes != stream_.avail_out;
-      if (!moved || in.empty() || out.empty()) return Progress::kMore;
-    }
-  }
-
- private:
-  z_stream stream_ = {};
-};
-
 InflateStream& thread_stream() {
   thread_local InflateStream stream;
   return stream;
@@ -91,6 +48,41 @@ class WholeInflater {
 
 }  // namespace
 
+InflateStream::InflateStream() : stream_(std::make_unique<z_stream>()) {
+  if (inflateInit(stream_.get()) != Z_OK) {
+    throw ResourceExhausted("zlib cannot start: no memory");
+  }
+}
+
+InflateStream::~InflateStream() { inflateEnd(stream_.get()); }
+
+void InflateStream::start(DeflateFormat format) {
+  // zlib.h, inflateInit2: 15 is the largest window; 16 more mean a gzip member.
+  inflateReset2(stream_.get(), format == DeflateFormat::kGzip ? 15 + 16 : 15);
+}
+
+InflateStream::Progress InflateStream::run(std::span<const std::byte>& in,
+                                           std::span<std::byte>& out) {
+  constexpr size_t kMost = std::numeric_limits<uInt>::max();
+  for (;;) {
+    const size_t in_bytes = std::min(in.size(), kMost);
+    const size_t out_bytes = std::min(out.size(), kMost);
+    Bytef nothing = 0;  // zlib needs a valid pointer even without output
+    stream_->next_in = reinterpret_cast<Bytef*>(const_cast<std::byte*>(in.data()));
+    stream_->avail_in = static_cast<uInt>(in_bytes);
+    stream_->next_out = out.empty() ? &nothing : reinterpret_cast<Bytef*>(out.data());
+    stream_->avail_out = static_cast<uInt>(out_bytes);
+    // With Z_FINISH zlib keeps no window if the call reaches the end.
+    const int status = inflate(stream_.get(), Z_FINISH);
+    in = in.subspan(in_bytes - stream_->avail_in);
+    out = out.subspan(out_bytes - stream_->avail_out);
+    if (status == Z_STREAM_END) return Progress::kEnd;
+    if (status != Z_OK && status != Z_BUF_ERROR) return Progress::kBad;
+    const bool moved = in_bytes != stream_->avail_in || out_bytes != stream_->avail_out;
+    if (!moved || in.empty() || out.empty()) return Progress::kMore;
+  }
+}
+
 bool inflate_exactly(DeflateFormat format, std::span<const std::byte> in,
                      std::span<std::byte> out) {
   thread_local WholeInflater inflater;
@@ -102,6 +94,7 @@ bool inflate_exactly(DeflateFormat format, std::span<const std::byte> in,
 
 bool inflate_unsized(DeflateFormat format, std::span<const std::byte> in, uint64_t most,
                      Buffer& out) {
+  using Progress = InflateStream::Progress;
   InflateStream& stream = thread_stream();
   GrowingBytes bytes(out, 4 * in.size());
   do {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "codec/chunk/chunk_pipeline.h"
+#include "codec/chunk/chunk_stream.h"
 
 // Fuzz targets only. A decode may throw only penstock::Error; all ways to decode a chunk that is
 // accepted must give the same bytes. tests/golden/make_fuzz_corpus.py makes the first inputs from
@@ -53,6 +54,35 @@ inline void fuzz_parts(const ChunkPipeline& pipeline, const FuzzedPart& part,
   }
 }
 
+/// Where both ways accept a chunk, they give the same bytes.
+inline void fuzz_stream(const ChunkPipeline& pipeline, const FuzzedPart& part,
+                        std::span<const std::byte> stored, const std::vector<std::byte>* expected) {
+  const uint32_t width = part.cell_bytes;
+  if (!ChunkStream::decodes(pipeline, width) || part.decoded_bytes % width != 0) return;
+  const auto read = [&](uint64_t offset, std::span<std::byte> out) {
+    if (offset > stored.size() || out.size() > stored.size() - offset) __builtin_trap();
+    std::copy_n(stored.begin() + static_cast<ptrdiff_t>(offset), out.size(), out.begin());
+  };
+  // Some cells are skipped.
+  const uint64_t cells = part.decoded_bytes / width;
+  const uint64_t begin = std::min(part.begin, part.end) * cells / 65535 * width;
+  const uint64_t end = std::max(part.begin, part.end) * cells / 65535 * width;
+  try {
+    ChunkStream stream(pipeline, {stored.size(), part.decoded_bytes, part.skipped}, width, read);
+    std::vector<std::byte> got(part.decoded_bytes);
+    const std::span all(got);
+    stream.next(all.first(begin));
+    stream.skip(end - begin);
+    stream.next(all.subspan(end));
+    if (stream.left() != 0) __builtin_trap();
+    for (uint64_t i = 0; i < got.size() && expected != nullptr; ++i) {
+      if ((i < begin || i >= end) && got[i] != (*expected)[i]) __builtin_trap();
+    }
+  } catch (const Error&) {
+    if (expected != nullptr) __builtin_trap();
+  }
+}
+
 inline void fuzz_chunk(const ChunkPipeline& pipeline, const FuzzedPart& part,
                        std::span<const uint8_t> input) {
   constexpr uint64_t kMostSized = 1 << 20;
@@ -70,6 +100,7 @@ inline void fuzz_chunk(const ChunkPipeline& pipeline, const FuzzedPart& part,
     } catch (const Error&) {
     }
     fuzz_parts(pipeline, part, stored, decoded ? &cells : nullptr);
+    fuzz_stream(pipeline, part, stored, decoded ? &cells : nullptr);
   }
   if (pipeline.most_decoded_bytes(stored.size()) <= kMostUnsized) {
     Buffer unsized;
