@@ -27,7 +27,8 @@ struct PackOptions {
   std::vector<std::string> layers;        ///< in each measurement that has them; empty: all
   bool overwrite = false;                 ///< replace an existing pack
   unsigned threads = 0;                   ///< 0: as many as cores
-  /// For layers that are stored by columns (CSC): a pass over the layer packs as many rows as fit.
+  /// For decoded chunks. Of layers that are stored by columns (CSC), a pass over the layer packs as
+  /// many rows as fit. Deflated chunks that do not fit are decoded piece by piece.
   uint64_t memory_budget = uint64_t{2} << 30;
   uint64_t rows_per_file = uint64_t{1} << 18;
   /// Write only the row files of this part; the pack is not finished. The files of all layers are

@@ -155,6 +155,11 @@ class MatrixSource {
     return nullptr;
   }
 
+  /// The same rows for a caller that reads the units in order and one at a time, in memory that
+  /// does not grow with the stored chunks. Its units are others, and slow to read in other orders.
+  /// Null if the stored form does not allow it.
+  virtual std::shared_ptr<const MatrixSource> in_order() const { return nullptr; }
+
   /// `columns`: strictly ascending column ids; output column i is columns[i]. Ids outside the
   /// domain are InvalidArgument.
   virtual std::shared_ptr<const MatrixReader> reader(std::span<const int64_t> columns) const = 0;

@@ -18,6 +18,7 @@
 
 namespace penstock::format {
 
+/// Also for sources that have units: format/pack/row_feed.h.
 struct RowBandOptions {
   uint64_t memory_budget = uint64_t{2} << 30;
   unsigned threads = 0;  ///< 0: as many as cores

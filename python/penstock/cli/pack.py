@@ -64,7 +64,7 @@ def add_arguments(commands: Any) -> None:
     )
     parser.add_argument(
         "--memory-budget", metavar="SIZE", default="2GiB",
-        help="memory for layers that are stored by genes (CSC); more memory needs fewer passes over them",
+        help="memory for decoded chunks; for layers stored by genes (CSC), more memory needs fewer passes",
     )  # fmt: skip
     parser.add_argument(
         "--rows-per-file", metavar="N", type=int, default=ROWS_PER_FILE,

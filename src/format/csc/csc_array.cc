@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "base/concat.h"
+#include "format/chunked/forward_array.h"
 #include "kernel/pack_row.h"
 
 namespace penstock::format {
@@ -44,6 +45,15 @@ void CscArray::append_offset(uint64_t offset) {
 uint64_t CscArray::column_of(uint64_t element) const noexcept {
   const auto after = std::upper_bound(offsets_.begin(), offsets_.end(), element);
   return static_cast<uint64_t>(after - offsets_.begin()) - 1;
+}
+
+std::shared_ptr<const CscArray> CscArray::in_order() const {
+  const auto forward = chunked::forward_arrays({arrays_.indices, arrays_.data});
+  if (forward.empty()) return nullptr;
+  std::shared_ptr<CscArray> made(new CscArray(*this));
+  made->arrays_.indices = forward[0];
+  made->arrays_.data = forward[1];
+  return made;
 }
 
 std::string CscArray::content() const {

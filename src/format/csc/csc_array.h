@@ -34,11 +34,15 @@ class CscArray {
   /// The column that has this element. `element` < elements().
   uint64_t column_of(uint64_t element) const noexcept;
 
+  /// The same matrix over forward_arrays(); null if there are none.
+  std::shared_ptr<const CscArray> in_order() const;
+
   /// As CsrArray::content.
   std::string content() const;
 
  private:
   CscArray() = default;
+  CscArray(const CscArray&) = default;
   void append_offset(uint64_t offset);
 
   std::string path_;

@@ -33,10 +33,12 @@ uint64_t window_bytes(const CscArray& array, uint64_t cells) {
   return length(array.indices()) * id_bytes(array) + length(array.data()) * value_bytes(array);
 }
 
+uint64_t counts_bytes(const CscArray& array) { return array.rows() * sizeof(uint32_t); }
+
 // At least half of the budget is for the bands, so that passes are few; the windows take an eighth,
 // or more if chunks are large.
 MemoryShares divide(const CscArray& array, uint64_t budget) {
-  const uint64_t counts = array.rows() * sizeof(uint32_t);
+  const uint64_t counts = counts_bytes(array);
   MemoryShares shares;
   const auto set_windows = [&](uint64_t cells) {
     shares.window_cells = std::clamp<uint64_t>(cells, 1, kMostWindowCells);
@@ -44,18 +46,22 @@ MemoryShares divide(const CscArray& array, uint64_t budget) {
     return counts + shares.window_bytes <= budget / 2;
   };
   if (!set_windows(budget / 8 / (id_bytes(array) + value_bytes(array))) && !set_windows(1)) {
-    const uint64_t least = 2 * (counts + shares.window_bytes);
-    throw ResourceExhausted(concat(
-        "memory_budget is too small to pack a matrix that is stored by genes: ",
-        byte_size(budget, Rounding::kDown), ", needed at least ", byte_size(least, Rounding::kUp),
-        " for ", array.rows(), " cells and chunks of ", array.indices().info().chunk_shape[0],
-        " and ", array.data().info().chunk_shape[0], " elements, in ", array.path()));
+    throw ResourceExhausted(
+        concat("memory_budget is too small to pack a matrix that is stored by genes: ",
+               byte_size(budget, Rounding::kDown), ", needed at least ",
+               byte_size(CscBands::least_budget(array), Rounding::kUp), " for ", array.rows(),
+               " cells and chunks of ", array.indices().info().chunk_shape[0], " and ",
+               array.data().info().chunk_shape[0], " elements, in ", array.path()));
   }
   shares.band_bytes = budget - counts - shares.window_bytes;
   return shares;
 }
 
 }  // namespace
+
+uint64_t CscBands::least_budget(const CscArray& array) {
+  return 2 * (counts_bytes(array) + window_bytes(array, 1));
+}
 
 CscBands::CscBands(std::shared_ptr<const CscArray> array, const RowSelection& rows,
                    const RowBandOptions& options)

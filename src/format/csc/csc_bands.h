@@ -29,7 +29,10 @@ struct MemoryShares {
 
 class CscBands final : public RowBands {
  public:
-  /// Throws ResourceExhausted, with the least budget, if less than half of it is left for bands.
+  /// Half of it is for the bands.
+  static uint64_t least_budget(const CscArray& array);
+
+  /// Throws ResourceExhausted if the budget is less.
   CscBands(std::shared_ptr<const CscArray> array, const RowSelection& rows,
            const RowBandOptions& options);
 

@@ -4,6 +4,7 @@
 #include <penstock/error.h>
 
 #include <algorithm>
+#include <numeric>
 #include <random>
 #include <type_traits>
 
@@ -75,6 +76,7 @@ MemoryLayout random_layout(Random& random) {
   layout.shuffled = random() % 2 == 0;
   layout.big_endian = random() % 8 == 0;
   layout.absent_zeros = random() % 2 == 0;
+  layout.deflated = random() % 2 == 0;
   return layout;
 }
 
@@ -259,6 +261,44 @@ TEST(CscBands, TheLeastBudgetIsNamedAndIsEnough) {
       message_of(group, 2, 2, least - 1),
       "memory_budget is too small to pack a matrix that is stored by genes: 239 bytes, needed "
       "at least 240 bytes for 2 cells and chunks of 4 and 4 elements, in X");
+}
+
+// R writes all of a matrix into one chunk. What HDF5 deflates is then decoded a piece at a time.
+TEST(CscBands, ChunksLargerThanTheBudget) {
+  const TestSeed seed(9);
+  Random random(seed);
+  constexpr uint64_t kRows = 4000, kColumns = 500;
+  Matrix<int32_t, float> matrix;
+  matrix.rows.resize(kRows);
+  for (uint64_t column = 0; column < kColumns; ++column) {
+    for (uint64_t row = random() % 3; row < kRows; row += 1 + random() % 3) {
+      matrix.add(static_cast<int32_t>(row), random_value<float>(random, false));
+    }
+    matrix.end_column();
+  }
+  for (const bool deflated : {true, false}) {
+    const MemoryLayout layout{matrix.ids.size() + 5, true, true, false, false, deflated};
+    const auto objects = std::make_shared<io::MemoryStore>();
+    MemoryGroup group("X");
+    group.arrays_["indices"] =
+        std::make_shared<MemoryArray>(objects, "X/indices", DataType::kInt32, matrix.ids, layout);
+    group.arrays_["data"] =
+        std::make_shared<MemoryArray>(objects, "X/data", DataType::kFloat32, matrix.values, layout);
+    group.arrays_["indptr"] = std::make_shared<MemoryArray>(objects, "X/indptr", DataType::kInt64,
+                                                            matrix.indptr, MemoryLayout{64});
+    const uint64_t budget = uint64_t{20} << 20;
+    const uint64_t chunk_needs = 2 * matrix.ids.size() * 28;
+    ASSERT_GT(chunk_needs, 2 * budget);
+    if (!deflated) {
+      EXPECT_NE(message_of(group, kRows, kColumns, budget), "");
+      continue;
+    }
+    const auto source = make_csc_source(CscArray::load(group, kRows, kColumns, 1));
+    std::vector<int64_t> chosen(kRows);
+    std::iota(chosen.begin(), chosen.end(), int64_t{0});
+    const auto bands = source->row_bands(RowSelection::from_sorted(chosen), {budget, 2});
+    check_rows(matrix, *bands, DataType::kFloat32, chosen, budget);
+  }
 }
 
 // The matrix is read once for each band, so it can be written to in between.

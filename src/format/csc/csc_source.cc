@@ -18,7 +18,13 @@ class CscSource final : public MatrixSource {
   }
   std::unique_ptr<RowBands> row_bands(const RowSelection& rows,
                                       const RowBandOptions& options) const override {
-    return std::make_unique<CscBands>(array_, rows, options);
+    auto array = array_;
+    if (const uint64_t least = CscBands::least_budget(*array_); least > options.memory_budget) {
+      // Chunks that are too large may be decoded a piece at a time.
+      auto in_order = array_->in_order();
+      if (in_order && CscBands::least_budget(*in_order) < least) array = std::move(in_order);
+    }
+    return std::make_unique<CscBands>(std::move(array), rows, options);
   }
   std::shared_ptr<const MatrixReader> reader(std::span<const int64_t> /*columns*/) const override {
     refuse_stored_by_columns(array_->path());

@@ -8,6 +8,7 @@
 
 #include "base/concat.h"
 #include "base/threads/parallel.h"
+#include "format/chunked/forward_array.h"
 #include "kernel/pack_row.h"
 
 namespace penstock::format {
@@ -41,6 +42,17 @@ std::shared_ptr<const CsrArray> CsrArray::load(const chunked::Group& group, uint
       });
   expect_all_elements(made->arrays_, made->offsets_.element_count(), made->path_);
   made->info_ = compressed_info(made->arrays_, rows, columns, "csr");
+  made->make_units();
+  return made;
+}
+
+std::shared_ptr<const CsrArray> CsrArray::in_order() const {
+  const auto forward = chunked::forward_arrays({arrays_.indices, arrays_.data});
+  if (forward.empty()) return nullptr;
+  std::shared_ptr<CsrArray> made(new CsrArray(*this));
+  made->arrays_.indices = forward[0];
+  made->arrays_.data = forward[1];
+  made->units_.clear();
   made->make_units();
   return made;
 }

@@ -52,6 +52,9 @@ class CsrArray {
     return chunk_bytes_[static_cast<size_t>(part)];
   }
 
+  /// The same matrix over forward_arrays(); null if there are none.
+  std::shared_ptr<const CsrArray> in_order() const;
+
   /// Identifies what is stored, by place and versions of the objects; empty if the store cannot
   /// tell.
   std::string content() const;
@@ -62,6 +65,7 @@ class CsrArray {
 
  private:
   CsrArray() = default;
+  CsrArray(const CsrArray&) = default;
   void make_units();
   uint64_t bytes_of_elements(CsrPart part, const RowSelection& rows, int64_t row_begin,
                              int64_t row_end) const;

@@ -28,6 +28,10 @@ class CsrSource final : public MatrixSource {
   const MatrixInfo& info() const override { return array_->info(); }
   std::span<const plan::FetchUnit> units() const override { return array_->units(); }
   std::string content() const override { return array_->content(); }
+  MatrixSourcePtr in_order() const override {
+    auto array = array_->in_order();
+    return array ? make_csr_source(std::move(array)) : nullptr;
+  }
   std::shared_ptr<const MatrixReader> reader(std::span<const int64_t> columns) const override {
     return readers_.get(columns,
                         [&] { return std::make_shared<const CsrReader>(array_, columns); });

@@ -73,6 +73,7 @@ MemoryLayout random_layout(Random& random) {
   layout.shuffled = random() % 2 == 0;
   layout.big_endian = random() % 8 == 0;
   layout.absent_zeros = random() % 2 == 0;
+  layout.deflated = random() % 2 == 0;
   return layout;
 }
 
@@ -164,13 +165,45 @@ void check_rows(const Matrix<Id, Value>& matrix, const MatrixReader& reader,
   }
 }
 
-/// `decode` is recycled from unit to unit, also between readers of other matrices and types, as
-/// those of joined experiments are.
+/// Random rows of all units, in order.
 template <typename Id, typename Value>
-void check(DataType id_type, DataType value_type, uint64_t columns, uint64_t own_seed,
-           std::unique_ptr<UnitDecode>& decode) {
+void check_units(const Matrix<Id, Value>& matrix, const MatrixSource& source,
+                 const std::vector<int64_t>& chosen, Random& random,
+                 std::unique_ptr<UnitDecode>& decode) {
+  const auto reader = source.reader(chosen);
+  const kernel::RowUnpacker unpacker(reader->row_layout(), source.info().value_type);
+  int64_t next = 0;
+  for (uint32_t unit = 0; unit < source.units().size(); ++unit) {
+    const plan::FetchUnit& place = source.units()[unit];
+    ASSERT_EQ(place.row_begin, next);
+    next = place.row_end;
+    EXPECT_GT(reader->in_flight_bytes(unit), 0U);
+    const auto rows = random_subset(random, place.row_begin, place.row_end, random() % 2 == 0);
+    decode = reader->start(unit, rows, std::move(decode));
+    run_all(*decode);
+    ASSERT_EQ(decode->row_count(), rows.size());
+    for (uint32_t row = 0; row < decode->row_count(); ++row) {
+      std::vector<std::byte> record(decode->packed_bytes(row));
+      decode->pack(row, record.data());
+      std::vector<int32_t> indices(decode->nnz(row));
+      std::vector<Value> values(decode->nnz(row));
+      ASSERT_EQ(unpacker.append_csr(record.data(), indices.data(),
+                                    reinterpret_cast<std::byte*>(values.data())),
+                kernel::kNoMisfit);
+      expect_row(matrix, rows[row], chosen, indices, values);
+    }
+  }
+  EXPECT_EQ(next, static_cast<int64_t>(matrix.rows()));
+}
+
+/// `decode` is recycled from unit to unit, also between readers of other matrices and types, as
+/// those of joined experiments are. Returns how many matrices could be read in order.
+template <typename Id, typename Value>
+int check(DataType id_type, DataType value_type, uint64_t columns, uint64_t own_seed,
+          std::unique_ptr<UnitDecode>& decode) {
   const TestSeed seed(own_seed);
   Random random(seed);
+  int in_order_count = 0;
   for (int round = 0; round < 30; ++round) {
     const auto kind = static_cast<Values>(random() % 3);
     const auto matrix = random_matrix<Id, Value>(random, columns, kind);
@@ -178,36 +211,20 @@ void check(DataType id_type, DataType value_type, uint64_t columns, uint64_t own
     const auto array = CsrArray::load(group, matrix.rows(), columns, 1);
     const auto source = make_csr_source(array);
     const auto chosen = random_subset(random, 0, static_cast<int64_t>(columns), round % 2 == 0);
+    check_units(matrix, *source, chosen, random, decode);
+    if (const auto in_order = source->in_order()) {
+      check_units(matrix, *in_order, chosen, random, decode);
+      ++in_order_count;
+    }
     const auto reader = source->reader(chosen);
     const kernel::RowUnpacker unpacker(reader->row_layout(), value_type);
-    int64_t next = 0;
-    for (uint32_t unit = 0; unit < source->units().size(); ++unit) {
-      const plan::FetchUnit& place = source->units()[unit];
-      ASSERT_EQ(place.row_begin, next);
-      next = place.row_end;
-      EXPECT_GT(reader->in_flight_bytes(unit), 0U);
-      const auto rows = random_subset(random, place.row_begin, place.row_end, random() % 2 == 0);
-      decode = reader->start(unit, rows, std::move(decode));
-      run_all(*decode);
-      ASSERT_EQ(decode->row_count(), rows.size());
-      for (uint32_t row = 0; row < decode->row_count(); ++row) {
-        std::vector<std::byte> record(decode->packed_bytes(row));
-        decode->pack(row, record.data());
-        std::vector<int32_t> indices(decode->nnz(row));
-        std::vector<Value> values(decode->nnz(row));
-        ASSERT_EQ(unpacker.append_csr(record.data(), indices.data(),
-                                      reinterpret_cast<std::byte*>(values.data())),
-                  kernel::kNoMisfit);
-        expect_row(matrix, rows[row], chosen, indices, values);
-      }
-    }
-    EXPECT_EQ(next, static_cast<int64_t>(matrix.rows()));
     if (array->addresses_elements()) {
       check_rows(matrix, *reader, chosen, unpacker, random);
     } else {
       EXPECT_EQ(reader->row_reader(RowSelection()), nullptr);
     }
   }
+  return in_order_count;
 }
 
 TEST(RowOffsets, TheRowOfAnElement) {
@@ -233,13 +250,15 @@ TEST(RowOffsets, TheRowOfAnElement) {
 
 TEST(CsrReader, RandomMatrices) {
   std::unique_ptr<UnitDecode> decode;
-  check<uint16_t, float>(DataType::kUInt16, DataType::kFloat32, 300, 1, decode);
-  check<int32_t, float>(DataType::kInt32, DataType::kFloat32, 300, 2, decode);
-  check<int64_t, double>(DataType::kInt64, DataType::kFloat64, 300, 3, decode);
-  check<uint8_t, int32_t>(DataType::kUInt8, DataType::kInt32, 200, 4, decode);
-  check<int32_t, int64_t>(DataType::kInt32, DataType::kInt64, 70'000, 5, decode);
-  check<uint32_t, uint16_t>(DataType::kUInt32, DataType::kUInt16, 70'000, 6, decode);
-  check<int16_t, int8_t>(DataType::kInt16, DataType::kInt8, 5, 7, decode);
+  int in_order = 0;
+  in_order += check<uint16_t, float>(DataType::kUInt16, DataType::kFloat32, 300, 1, decode);
+  in_order += check<int32_t, float>(DataType::kInt32, DataType::kFloat32, 300, 2, decode);
+  in_order += check<int64_t, double>(DataType::kInt64, DataType::kFloat64, 300, 3, decode);
+  in_order += check<uint8_t, int32_t>(DataType::kUInt8, DataType::kInt32, 200, 4, decode);
+  in_order += check<int32_t, int64_t>(DataType::kInt32, DataType::kInt64, 70'000, 5, decode);
+  in_order += check<uint32_t, uint16_t>(DataType::kUInt32, DataType::kUInt16, 70'000, 6, decode);
+  in_order += check<int16_t, int8_t>(DataType::kInt16, DataType::kInt8, 5, 7, decode);
+  EXPECT_GT(in_order, 20);
 }
 
 std::string message_of(const MemoryGroup& group, uint64_t rows, uint64_t columns) {

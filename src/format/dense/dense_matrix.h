@@ -23,6 +23,7 @@ class DenseMatrix {
   const MatrixInfo& info() const noexcept { return info_; }
   const std::vector<plan::FetchUnit>& units() const noexcept { return units_; }
   const chunked::Array& array() const noexcept { return *array_; }
+  const chunked::ArrayPtr& shared_array() const noexcept { return array_; }
   int64_t chunk_rows() const noexcept { return chunk_rows_; }
   int64_t chunk_columns() const noexcept { return chunk_columns_; }
   int64_t grid_columns() const noexcept { return grid_columns_; }

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/concat.h"
+#include "format/chunked/forward_array.h"
 #include "format/recent_readers.h"
 #include "format/sampled_rows.h"
 #include "format/unit_rows.h"
@@ -25,6 +26,12 @@ class DenseSource final : public MatrixSource {
     if (version.empty()) return {};
     return concat("dense ", matrix_->array().info().path, " ", own.row_domain_end, " x ",
                   own.column_domain_end, "\n", version);
+  }
+  MatrixSourcePtr in_order() const override {
+    const auto forward = chunked::forward_arrays({matrix_->shared_array()});
+    if (forward.empty()) return nullptr;
+    const auto& shape = forward[0]->info().shape;
+    return make_dense_source(DenseMatrix::load(forward[0], shape[0], shape[1]));
   }
   std::shared_ptr<const MatrixReader> reader(std::span<const int64_t> columns) const override {
     return readers_.get(columns,

@@ -24,7 +24,7 @@ namespace penstock::format::pack {
 class LayerWriter {
  public:
   /// `rows`: all that are packed; `facts`: of the layer; `files`: those to write, side by side.
-  /// `options`: threads, and the memory for a matrix that is stored by columns. Throws
+  /// `options`: threads, and the memory for decoded chunks. Throws
   /// ResourceExhausted if that is too little.
   LayerWriter(MatrixSourcePtr source, const RowSelection& rows, const RowFileFacts& facts,
               std::vector<RowFilePlan> files, std::string folder, const RowBandOptions& options);

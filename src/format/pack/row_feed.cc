@@ -1,9 +1,13 @@
 #include "format/pack/row_feed.h"
 
+#include <penstock/error.h>
+
 #include <algorithm>
 #include <numeric>
 #include <utility>
 
+#include "base/byte_size.h"
+#include "base/concat.h"
 #include "base/threads/parallel.h"
 #include "format/row_file/row_record.h"
 
@@ -16,52 +20,106 @@ std::vector<int64_t> rows_at(const RowSelection& rows, uint64_t first, uint64_t 
   return ids;
 }
 
-class UnitFeed final : public RowFeed {
- public:
-  UnitFeed(MatrixSourcePtr source, const RowSelection& rows, uint64_t column_count,
-           unsigned threads)
-      : source_(std::move(source)), rows_(rows), column_count_(column_count), threads_(threads) {
+/// The units of a source that have chosen rows.
+struct ChosenUnits {
+  struct Unit {
+    uint32_t number = 0;
+    uint64_t first = 0, end = 0;  ///< positions of its rows
+    uint64_t bytes = 0;           ///< of memory while it is encoded; see measure()
+  };
+
+  ChosenUnits(MatrixSourcePtr from, const RowSelection& rows, uint64_t column_count)
+      : source(std::move(from)) {
     std::vector<int64_t> columns(column_count);
     std::iota(columns.begin(), columns.end(), int64_t{0});
-    reader_ = source_->reader(columns);
-    const auto units = source_->units();
-    for (uint32_t unit = 0; unit < units.size(); ++unit) {
-      const uint64_t first = rows_.rank(units[unit].row_begin);
-      const uint64_t end = rows_.rank(units[unit].row_end);
-      if (first != end) units_.push_back({unit, first, end});
+    reader = source->reader(columns);
+    const auto all = source->units();
+    for (uint32_t number = 0; number < all.size(); ++number) {
+      const uint64_t first = rows.rank(all[number].row_begin);
+      const uint64_t end = rows.rank(all[number].row_end);
+      if (first != end) units.push_back({number, first, end});
     }
   }
 
-  std::vector<EncodedRows> next(uint64_t first, uint64_t last) override {
-    while (units_[unit_].first < first) ++unit_;  // rows of files that were kept
-    const size_t begin = unit_;
-    while (unit_ < units_.size() && units_[unit_].end <= last &&
-           unit_ - begin < size_t{threads_} * 2) {
-      ++unit_;
+  /// Learns what units take in memory, from a sample of the rows. Returns the largest unit, or
+  /// null.
+  const Unit* measure() {
+    const Unit* largest = nullptr;
+    for (Unit& unit : units) {
+      const auto cells = static_cast<double>(source->units()[unit.number].cell_bound);
+      const double packed = cells * reader->packed_bytes_per_cell_of(unit.number);
+      unit.bytes = reader->in_flight_bytes(unit.number) + static_cast<uint64_t>(packed);
+      if (largest == nullptr || unit.bytes > largest->bytes) largest = &unit;
     }
-    std::vector<EncodedRows> encoded(unit_ - begin);
+    return largest;
+  }
+
+  MatrixSourcePtr source;
+  std::shared_ptr<const MatrixReader> reader;
+  std::vector<Unit> units;
+};
+
+class UnitFeed final : public RowFeed {
+ public:
+  /// At most `most` units at a time, and as many as fit in `memory_budget`.
+  UnitFeed(ChosenUnits chosen, const RowSelection& rows, uint64_t column_count,
+           uint64_t memory_budget, unsigned threads, size_t most)
+      : chosen_(std::move(chosen)),
+        rows_(rows),
+        column_count_(column_count),
+        memory_budget_(memory_budget),
+        threads_(threads),
+        most_(most) {}
+
+  std::vector<EncodedRows> next(uint64_t first, uint64_t last) override {
+    const auto& units = chosen_.units;
+    while (units[unit_].end <= first) ++unit_;
+    size_t end = unit_;
+    for (uint64_t bytes = 0; end < units.size() && units[end].first < last; ++end) {
+      bytes += units[end].bytes;
+      if (end - unit_ == most_ || (end != unit_ && bytes > memory_budget_)) break;
+    }
+    std::vector<EncodedRows> encoded(end - unit_);
     parallel_for(encoded.size(), threads_, [&](size_t i) {
-      const UnitPlan& unit = units_[begin + i];
-      encoded[i] = encode_unit(*reader_, column_count_, unit.unit,
-                               rows_at(rows_, unit.first, unit.end - unit.first), pool_);
+      const ChosenUnits::Unit& unit = units[unit_ + i];
+      // Files end at the units of the source, which those in order may cross.
+      const uint64_t begin = std::max(first, unit.first);
+      const uint64_t count = std::min(last, unit.end) - begin;
+      encoded[i] = encode_unit(*chosen_.reader, column_count_, unit.number,
+                               rows_at(rows_, begin, count), pool_);
     });
     return encoded;
   }
 
  private:
-  struct UnitPlan {
-    uint32_t unit = 0;
-    uint64_t first = 0, end = 0;  ///< positions of its rows
-  };
-  MatrixSourcePtr source_;
-  std::shared_ptr<const MatrixReader> reader_;
-  RowSelection rows_;
-  uint64_t column_count_;
-  unsigned threads_;
-  std::vector<UnitPlan> units_;
+  const ChosenUnits chosen_;
+  const RowSelection rows_;
+  const uint64_t column_count_, memory_budget_;
+  const unsigned threads_;
+  const size_t most_;
   size_t unit_ = 0;
   DecodePool pool_;
 };
+
+std::unique_ptr<RowFeed> make_unit_feed(MatrixSourcePtr source, const RowSelection& rows,
+                                        uint64_t column_count, const RowBandOptions& options,
+                                        unsigned threads) {
+  const uint64_t budget = options.memory_budget;
+  ChosenUnits chosen(std::move(source), rows, column_count);
+  const ChosenUnits::Unit* const largest = chosen.measure();
+  if (largest == nullptr || largest->bytes <= budget) {
+    return std::make_unique<UnitFeed>(std::move(chosen), rows, column_count, budget, threads,
+                                      size_t{threads} * 2);
+  }
+  if (auto in_order = chosen.source->in_order()) {
+    return std::make_unique<UnitFeed>(ChosenUnits(std::move(in_order), rows, column_count), rows,
+                                      column_count, budget, 1, 1);
+  }
+  throw ResourceExhausted(concat(
+      "memory_budget is too small to pack: ", byte_size(budget, Rounding::kDown),
+      ", needed at least ", byte_size(largest->bytes, Rounding::kUp), " to decode the chunks of ",
+      largest->end - largest->first, " cells from ", rows.at(largest->first), " on"));
+}
 
 class BandFeed final : public RowFeed {
  public:
@@ -131,7 +189,7 @@ std::unique_ptr<RowFeed> make_row_feed(MatrixSourcePtr source, const RowSelectio
   if (auto bands = source->row_bands(rows, options)) {
     return std::make_unique<BandFeed>(std::move(bands), rows, column_count, threads);
   }
-  return std::make_unique<UnitFeed>(std::move(source), rows, column_count, threads);
+  return make_unit_feed(std::move(source), rows, column_count, options, threads);
 }
 
 }  // namespace penstock::format::pack

@@ -10,7 +10,9 @@
 // Where a layer's writer gets encoded rows from, in order. A row is named by its position among the
 // rows that are packed.
 //
-//   unit feed   matrices that have units: a few units at a time, decoded by many threads
+//   unit feed   matrices that have units: as many at a time as fit in the budget, decoded by many
+//               threads; in order and one at a time where a unit is too large
+//               (MatrixSource::in_order)
 //   band feed   matrices stored by columns: bands of rows (format/row_bands.h)
 
 namespace penstock::format::pack {
@@ -27,7 +29,8 @@ class RowFeed {
   virtual PassProgress passes() const { return {}; }
 };
 
-/// The feed that fits the source. All `column_count` columns are encoded.
+/// The feed that fits the source. All `column_count` columns are encoded. Throws ResourceExhausted,
+/// with the least budget, if a unit does not fit and there is no other way.
 std::unique_ptr<RowFeed> make_row_feed(MatrixSourcePtr source, const RowSelection& rows,
                                        uint64_t column_count, const RowBandOptions& options);
 

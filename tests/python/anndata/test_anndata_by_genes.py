@@ -142,7 +142,12 @@ def test_too_small_a_budget_names_the_least(
         match=r"memory_budget .*20.0 KiB, needed at least .* KiB for 2000 cells",
     ):
         ps.pack(path, tmp_path / "pack", memory_budget="20KiB")
-    assert ps.pack(path, tmp_path / "pack", memory_budget="256KiB").n_obs == 2000
+    assert ps.pack(path, tmp_path / "X", layers="X", memory_budget="256KiB").n_obs == 2000
+    with pytest.raises(
+        ps.ResourceExhausted, match=r"256.0 KiB, needed at least .* KiB to decode the chunks of"
+    ):  # of the layer, which is stored by cells
+        ps.pack(path, tmp_path / "pack", memory_budget="256KiB")
+    assert ps.pack(path, tmp_path / "pack", memory_budget="1MiB").n_obs == 2000
     with pytest.raises(ps.InvalidArgument, match="memory_budget must be"):
         ps.pack(path, tmp_path / "other", memory_budget="much")
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <zlib.h>
 #include <zstd.h>
 
 #include <algorithm>
@@ -21,10 +22,11 @@ namespace penstock::format::chunked {
 /// How a MemoryArray stores its chunks.
 struct MemoryLayout {
   uint64_t chunk_length = 1;
-  bool compressed = false;  ///< by zstd, with byte planes before if `shuffled`
+  bool compressed = false;  ///< by zstd, or deflate; with byte planes before if `shuffled`
   bool shuffled = false;
   bool big_endian = false;
   bool absent_zeros = false;  ///< chunks of zeros are left out
+  bool deflated = false;      ///< by deflate, if `compressed`
 };
 
 /// A 1-D array of numbers.
@@ -44,7 +46,8 @@ class MemoryArray final : public Array {
     std::vector<codec::ChunkFilter> filters;
     if (layout.compressed) {
       if (layout.shuffled) filters.push_back({codec::ChunkFilterType::kShuffle, sizeof(T)});
-      filters.push_back({codec::ChunkFilterType::kZstd, 0});
+      filters.push_back(
+          {layout.deflated ? codec::ChunkFilterType::kZlib : codec::ChunkFilterType::kZstd, 0});
     }
     info_.pipeline = codec::ChunkPipeline(std::move(filters));
     for (uint64_t chunk = 0; chunk * layout.chunk_length < values.size(); ++chunk) {
@@ -96,7 +99,14 @@ class MemoryArray final : public Array {
       for (size_t i = 0; i < bytes.size(); ++i) planes[i % cell * count + i / cell] = bytes[i];
       bytes = std::move(planes);
     }
-    if (layout_.compressed) {
+    if (layout_.compressed && layout_.deflated) {
+      uLongf size = compressBound(bytes.size());
+      std::vector<std::byte> packed(size);
+      compress2(reinterpret_cast<Bytef*>(packed.data()), &size,
+                reinterpret_cast<const Bytef*>(bytes.data()), bytes.size(), 1);
+      packed.resize(size);
+      bytes = std::move(packed);
+    } else if (layout_.compressed) {
       std::vector<std::byte> packed(ZSTD_compressBound(bytes.size()));
       packed.resize(ZSTD_compress(packed.data(), packed.size(), bytes.data(), bytes.size(), 1));
       bytes = std::move(packed);

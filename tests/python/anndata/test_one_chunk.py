@@ -1,0 +1,154 @@
+"""Matrices that are stored in one chunk, as R writes them: a pack reads them a piece at a time."""
+
+from __future__ import annotations
+
+import hashlib
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import anndata
+import h5py
+import numpy as np
+import penstock as ps
+import pytest
+import scipy.sparse as sp
+
+R_HDF5 = {"compression": "gzip", "compression_opts": 1, "shuffle": True}
+"""As rhdf5 writes by default, but for the level of 6."""
+
+
+def store_in_one_chunk(path: Path, *names: str, **filters: Any) -> None:
+    """Write these datasets of a file again, each in one chunk."""
+    with h5py.File(path, "r+") as file:
+        for name in names:
+            values, attributes = file[name][()], dict(file[name].attrs)
+            del file[name]
+            made = file.create_dataset(name, data=values, chunks=values.shape, **filters)
+            made.attrs.update(attributes)
+
+
+def counts(random: np.random.Generator, cells: int, genes: int, density: float) -> sp.csr_matrix:
+    matrix = sp.random(
+        cells, genes, density=density, random_state=random, dtype=np.float32, format="csr"
+    )
+    matrix.data = random.geometric(0.4, matrix.nnz).astype(np.float32)
+    return matrix
+
+
+def x_of(source: Any) -> Any:
+    return ps.Dataset(source, sparse=True, shuffle=False).to_anndata().X
+
+
+def row_files(pack: Path) -> dict[str, str]:
+    """Return the SHA-256 of each file of rows."""
+    return {
+        path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in pack.rglob("*.rows")
+    }
+
+
+def assert_same(ours: Any, theirs: sp.csr_matrix) -> None:
+    assert ours.dtype == theirs.dtype
+    assert abs(ours - theirs).nnz == 0
+
+
+@pytest.mark.parametrize("filters", [R_HDF5, {"compression": "gzip"}], ids=["shuffled", "plain"])
+@pytest.mark.parametrize("kind", ["csr", "csc", "dense"])
+def test_packs_with_a_budget_below_the_chunk(
+    tmp_path: Path, kind: str, filters: dict[str, Any]
+) -> None:
+    matrix = counts(np.random.default_rng(1), 9_000, 1_000, 0.25)  # 9 MB of each array
+    stored = {"csr": matrix, "csc": matrix.tocsc(), "dense": matrix.toarray()}[kind]
+    path = tmp_path / "cells.h5ad"
+    anndata.AnnData(stored).write_h5ad(path)
+    ps.pack(path, tmp_path / "usual", layers="X", rows_per_file=2_000)
+    store_in_one_chunk(path, *(["X"] if kind == "dense" else ["X/data", "X/indices"]), **filters)
+    ps.pack(path, tmp_path / "pack", layers="X", memory_budget="16MiB")
+    assert_same(x_of(tmp_path / "pack"), matrix)
+    ample = ps.pack(path, tmp_path / "ample", layers="X")
+    assert row_files(tmp_path / "ample") == row_files(tmp_path / "pack")
+    assert_same(x_of(ample), matrix)
+    some = np.random.default_rng(2).random(9_000) < 0.01
+    ps.pack(path, tmp_path / "some", layers="X", memory_budget="16MiB", obs_query=some)
+    assert_same(x_of(tmp_path / "some"), matrix[some])
+
+
+def test_several_files_and_chunks(tmp_path: Path) -> None:
+    """Files end where chunks end, and the pieces do not."""
+    matrix = counts(np.random.default_rng(3), 12_000, 900, 0.3)
+    path = tmp_path / "cells.h5ad"
+    anndata.AnnData(matrix).write_h5ad(path)
+    with h5py.File(path, "r+") as file:
+        for name, length in (("X/data", 7_001), ("X/indices", 4_999)):
+            values = file[name][()]
+            del file[name]
+            file.create_dataset(name, data=values, chunks=(length,), **R_HDF5)
+    for budget, pack in (("512KiB", "small"), ("1GiB", "ample")):
+        ps.pack(path, tmp_path / pack, layers="X", memory_budget=budget, rows_per_file=1_000)
+        assert_same(x_of(tmp_path / pack), matrix)
+    assert len(row_files(tmp_path / "small")) > 1
+    assert row_files(tmp_path / "small") == row_files(tmp_path / "ample")
+
+
+def test_other_filters_need_the_memory(tmp_path: Path) -> None:
+    matrix = counts(np.random.default_rng(4), 5_000, 1_000, 0.25)
+    path = tmp_path / "cells.h5ad"
+    anndata.AnnData(matrix).write_h5ad(path)
+    store_in_one_chunk(path, "X/data", "X/indices", compression="lzf")
+    with pytest.raises(
+        ps.ResourceExhausted,
+        match=r"memory_budget is too small to pack: 2.0 MiB, needed at least .* MiB to decode the "
+        r"chunks of 5000 cells from 0 on",
+    ):
+        ps.pack(path, tmp_path / "pack", memory_budget="2MiB")
+    assert_same(x_of(ps.pack(path, tmp_path / "pack", memory_budget="64MiB")), matrix)
+
+
+def test_a_damaged_chunk_is_named(tmp_path: Path) -> None:
+    matrix = counts(np.random.default_rng(5), 9_000, 1_000, 0.25)
+    path = tmp_path / "cells.h5ad"
+    anndata.AnnData(matrix).write_h5ad(path)
+    store_in_one_chunk(path, "X/data", "X/indices", **R_HDF5)
+    with h5py.File(path) as file:
+        place = file["X/data"].id.get_chunk_info(0)
+    with path.open("r+b") as file:
+        file.seek(place.byte_offset + place.size // 2)
+        file.write(b"damage")
+    with pytest.raises(ps.CorruptData, match=r"chunk 0 of .*cells\.h5ad/X/data"):
+        ps.pack(path, tmp_path / "pack", memory_budget="16MiB")
+    assert not (tmp_path / "pack" / "pack.json").exists()
+
+
+PACK = """
+import sys
+import penstock as ps
+from penstock.bench.worker.process_facts import peak_rss, reset_peak_rss, rss
+
+source, small, pack, budget = sys.argv[1:]
+ps.pack(small, pack + "-before", threads=2)  # what the first pack of a process takes
+assert reset_peak_rss()
+before = rss()
+ps.pack(source, pack, layers="X", threads=2, memory_budget=budget)
+print(peak_rss() - before)
+"""
+
+
+def test_memory_does_not_grow_with_the_chunk(tmp_path: Path) -> None:
+    matrix = counts(np.random.default_rng(6), 12_000, 2_000, 0.5)  # 48 MB of each array
+    paths = {}
+    for name, cells in (("large", 12_000), ("small", 500)):
+        paths[name] = tmp_path / f"{name}.h5ad"
+        anndata.AnnData(matrix[:cells]).write_h5ad(paths[name])
+        store_in_one_chunk(paths[name], "X/data", "X/indices", **R_HDF5)
+    used = {}
+    for budget in ("32MiB", "1GiB"):
+        pack = tmp_path / f"pack-{budget}"
+        ran = subprocess.run(
+            [sys.executable, "-c", PACK, paths["large"], paths["small"], pack, budget],
+            capture_output=True, text=True, check=True,
+        )  # fmt: skip
+        used[budget] = int(ran.stdout) >> 20
+        assert_same(x_of(pack), matrix)
+    assert used["1GiB"] > 64  # so that the measurement is of the chunks
+    assert used["32MiB"] < 32
