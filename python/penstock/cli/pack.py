@@ -30,8 +30,8 @@ def add_arguments(commands: Any) -> None:
         "pack",
         help="copy an experiment into a pack, from which any single cell can be read",
         description="Makes a pack: a copy of an experiment's obs, var and layers of X in Penstock's own "
-        "format. Any cell of a pack can be read alone: on a local disk a first epoch is fastest, and its "
-        "shuffle exactly uniform. If the command is stopped, run it again to resume.",
+        "format. Any cell of a pack can be read by itself. So a first epoch from a local disk is fast, and "
+        "its shuffle is exactly uniform. If the command is stopped, run it again to resume.",
         examples=(
             "penstock pack cells.soma cells.pack",
             "penstock pack census/homo_sapiens tongue.pack --obs-query \"tissue_general == 'tongue'\" --layer raw",
@@ -81,7 +81,7 @@ def add_arguments(commands: Any) -> None:
     add_storage_option(parser)
     parser.add_argument(
         "--destination-option", metavar="NAME=VALUE", action="append", default=[],
-        help="the same of the bucket that is written to, if it differs from that of SRC",
+        help="storage option of the bucket that is written to, if it differs from that of SRC",
     )  # fmt: skip
     parser.add_argument(
         "--scratch", metavar="DIR",

@@ -68,7 +68,7 @@ def add_options(
         help="let penstock make torch tensors (default: numpy and scipy arrays)",
     )
     group.add_argument("--memory-budget", default="", metavar="SIZES",
-                       help="memory budgets of penstock, separated by commas; each is measured (default: Dataset's)")  # fmt: skip
+                       help="memory budgets of penstock, separated by commas; each is measured (default: 2GiB)")  # fmt: skip
     group.add_argument(
         "--threads",
         type=int,

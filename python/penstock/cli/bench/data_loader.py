@@ -60,7 +60,7 @@ def add_arguments(commands: Any) -> None:
         "--sparse", action="store_true", help="make CSR batches (default: dense batches)"
     )
     group.add_argument("--memory-budget", metavar="SIZE",
-                       help="memory budget of penstock (default: Dataset's)")  # fmt: skip
+                       help="memory budget of penstock (default: 2GiB)")  # fmt: skip
     group.add_argument("--threads", type=int, metavar="N",
                        help="threads of methods that have this setting (default: all cores)")  # fmt: skip
     group.add_argument("--seed", type=int, default=0, metavar="N",
