@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from numbers import Integral
 from typing import Any
 
 from .base.missing_package import require
 from .base.text import plural
-from .base.validation import described
+from .base.validation import checked_number, described
 from .dataset.dataset import Dataset
 from .errors import InvalidArgument
 from .experiment.data_frame import JOINID
@@ -84,7 +86,7 @@ class DataModule(LightningDataModule):
         dataset: Dataset,
         train: float = 0.8,
         val: float = 0.1,
-        test: float = 0.1,
+        test: float | None = None,
         *,
         seed: int = 0,
         stratify: str | Sequence[str] | None = None,
@@ -93,9 +95,11 @@ class DataModule(LightningDataModule):
     ) -> DataModule:
         """Split a dataset by fractions or sizes, as `Dataset.random_split` does.
 
-        A part of size 0 has no loader. A fraction that gives 0 cells is a `NoCellsWarning`.
+        By default the test part is what the others leave. A part of size 0 has no loader. A fraction that gives 0 cells is a `NoCellsWarning`.
         Prediction uses all cells.
         """
+        if test is None:
+            test = _rest(dataset, train, val)
         wanted = {"train": train, "val": val, "test": test}
         kept = [name for name, part in wanted.items() if part]
         if len(kept) == 1:
@@ -131,6 +135,15 @@ class DataModule(LightningDataModule):
         if part is not self.train:
             arguments = {key: each for key, each in arguments.items() if key not in _OF_WORKERS}
         return dataloader(part, **arguments)
+
+
+def _rest(dataset: Dataset, train: float, val: float) -> float:
+    """Return the size or the fraction of the cells that are in no other part."""
+    numbers = [checked_number("train", train), checked_number("val", val)]
+    if all(isinstance(part, Integral) for part in (train, val)):
+        return max(dataset.n_obs - int(train) - int(val), 0)
+    rest = 1 - math.fsum(numbers)
+    return rest if rest > 1e-6 else 0  # as exact as random_split is
 
 
 def _check_arguments(arguments: dict[str, Any]) -> None:

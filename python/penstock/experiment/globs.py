@@ -18,7 +18,7 @@ def expanded(source: Any) -> Any:
     """Return the sorted paths that a pattern matches, and any other source as it is.
 
     Patterns in a list are replaced by what they match. A text is a pattern if it has ``*``, ``?``
-    or ``[`` and nothing of that name exists.
+    or ``[`` and nothing of that name exists; ``**`` matches any folders.
 
     Raises
     ------
@@ -49,7 +49,7 @@ def _matches(source: Any) -> list[str] | None:
         raise Unsupported(f"a pattern must be of a local folder: list the URIs instead of {text}")
     if os.path.lexists(text):
         return None
-    found = sorted(glob.glob(text))  # noqa: PTH207  (patterns are texts)
+    found = sorted(glob.glob(text, recursive=True))  # noqa: PTH207  (patterns are texts)
     if not found:
         raise NotFound(f"nothing matches {text}")
     return found

@@ -15,7 +15,9 @@ def slice_places(part: slice, count: int, what: str) -> npt.NDArray[np.int64]:
     try:
         return np.arange(count)[part]
     except (TypeError, ValueError) as error:
-        raise InvalidArgument(f"{what} are a slice of integers, got {part} ({error})") from None
+        names = any(isinstance(each, str) for each in (part.start, part.stop))
+        hint = "a list of names instead" if names else str(error)
+        raise InvalidArgument(f"{what} are a slice of integers, got {part} ({hint})") from None
 
 
 def _is_missing(value: Any) -> bool:

@@ -31,6 +31,7 @@ from .labels import (
     variable_genes,
 )
 from .places import as_mask
+from .value_hints import column_that_has
 
 
 def forms(argument: str) -> str:
@@ -285,6 +286,8 @@ def _meant(axis: DataFrame, name: str) -> str:
         texts = [each for each in names.tolist() if isinstance(each, str)]
         if meant := did_you_mean(name, texts):
             return meant
+    if axis.kind == "var" and (column := column_that_has(axis, name)) is not None:
+        return f"; the column {column!r} has it: choose by a filter, {column} in [{name!r}, …]"
     return ""
 
 

@@ -51,6 +51,14 @@ def hint_of_values(table: DataFrame, value_filter: object) -> str:
     return ""
 
 
+def column_that_has(table: DataFrame, text: str) -> str | None:
+    """Return the first column of texts that has the text, or None. For small tables."""
+    for column in table.schema:
+        if column.is_string and text in _values_of(table, column.name, enumerated=False):
+            return column.name
+    return None
+
+
 def _some(values: list[str]) -> str:
     more = f" and {len(values) - _SHOWN:,} more" if len(values) > _SHOWN else ""
     return ", ".join(map(repr, values[:_SHOWN])) + more

@@ -33,6 +33,7 @@ from penstock.experiment.row_lists import (
     rows_of_selection,
     selected_table,
 )
+from penstock.experiment.value_hints import column_that_has
 
 Array = npt.NDArray[Any]
 
@@ -195,7 +196,7 @@ class Chain:
                 wanted = there[places].tolist()
         by_joinid = all(isinstance(each, (int, np.integer)) for each in wanted)
         keys = there if by_joinid else self._keys(wanted, column)
-        places = _places(keys, wanted, fill, "joinid" if by_joinid else "name")
+        places = _places(keys, wanted, fill, "joinid" if by_joinid else "name", self._stored[1].var)
         new = np.full(len(wanted), -1, np.int64)
         taken = places >= 0
         new[places[taken]] = there[taken]
@@ -400,7 +401,13 @@ def _row_totals(obs: DataFrame, rows: _core.RowSelection, column: str | None) ->
     return totals
 
 
-def _places(keys: Array, wanted: list[Any], fill: bool, kind: str) -> Array:
+def _places(
+    keys: Array,
+    wanted: list[Any],
+    fill: bool,
+    kind: str,
+    var: DataFrame,
+) -> Array:
     """Return the position of each key in `wanted`, or -1."""
     try:
         place = {each: i for i, each in enumerate(wanted)}
@@ -422,10 +429,17 @@ def _places(keys: Array, wanted: list[Any], fill: bool, kind: str) -> Array:
     if len(found) < len(wanted) and not fill:
         missing = np.setdiff1d(np.arange(len(wanted)), found)
         first = wanted[int(missing[0])]
+        what = f"{len(missing)} of {plural(len(wanted), 'gene')} not found, the first is {first!r}"
+        column = column_that_has(var, first) if isinstance(first, str) else None
+        if column is not None:
+            raise NotFound(
+                f"{what}; the column {column!r} of var has it: "
+                f"transforms=[ps.SelectGenes(names, column={column!r})]"
+            )
         texts = [key for key in keys.tolist() if isinstance(key, str)]
         meant = did_you_mean(first, texts) if isinstance(first, str) else ""
         raise NotFound(
-            f"{len(missing)} of {plural(len(wanted), 'gene')} not found, the first is {first!r}"
+            what
             + (f"{meant} SelectGenes with" if meant else "; SelectGenes with")
             + " missing='zero' gives them a column of zeros"
         )

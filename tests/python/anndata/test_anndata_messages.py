@@ -5,7 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import anndata
 import numpy as np
+import pandas as pd
 import penstock as ps
 import pytest
 from anndata_cases import random_anndata, write_h5ad, write_zarr
@@ -110,3 +112,39 @@ def test_a_pattern_is_packed_path_by_path(
     with pytest.raises(ps.NotFound, match="nothing matches"):
         ps.pack(str(atlas / "*.zarr"), tmp_path / "x.pack")
     assert not list(tmp_path.glob("x.pack*"))
+
+
+def test_names_of_genes_in_another_column(tmp_path: Path) -> None:
+    """Symbols in a column of any name: the error says how to choose by it."""
+    made = anndata.AnnData(np.eye(4, 3, dtype=np.float32))
+    made.var_names = ["ENSG1", "ENSG2", "ENSG3"]
+    made.var["number"] = [1, 2, 3]
+    made.var["hgnc"] = pd.Categorical(["CD3D", "NKG7", "LYZ"])
+    path = tmp_path / "cells.h5ad"
+    made.write_h5ad(path)
+    ds = ps.Dataset(path)
+    with pytest.raises(
+        ps.NotFound,
+        match=r"2 of 2 genes not found, the first is 'NKG7'; the column 'hgnc' of var has it: "
+        r"transforms=\[ps\.SelectGenes\(names, column='hgnc'\)\]",
+    ):
+        _ = ds[:, ["NKG7", "CD3D"]]
+    with pytest.raises(
+        ps.NotFound, match=r"'hgnc' has it: choose by a filter, hgnc in \['CD3D', …\]"
+    ):
+        ps.Dataset(path, var_query=["NKG7", "CD3D"])
+    assert ps.Dataset(path, var_query="hgnc in ['CD3D', 'NKG7']").n_vars == 2
+    chosen = ps.Dataset(path, transforms=[ps.SelectGenes(["NKG7", "CD3D"], column="hgnc")])
+    X, _ = next(iter(chosen.with_settings(shuffle=False)))
+    np.testing.assert_array_equal(X, np.eye(4, 3)[:, [1, 0]])
+    with pytest.raises(ps.NotFound, match="missing='zero'"):
+        _ = ds[:, ["neither"]]
+
+
+def test_a_pattern_of_any_folders(tmp_path: Path) -> None:
+    for place in ("a.h5ad", "one/b.h5ad", "one/two/c.h5ad"):
+        (tmp_path / place).parent.mkdir(parents=True, exist_ok=True)
+        made = anndata.AnnData(np.ones((2, 3), np.float32))
+        made.write_h5ad(tmp_path / place)
+    assert ps.join(f"{tmp_path}/**/*.h5ad").n_obs == 6
+    assert ps.join(f"{tmp_path}/*/*.h5ad").n_obs == 2

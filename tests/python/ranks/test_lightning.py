@@ -83,6 +83,17 @@ def test_epochs_are_whole_and_differ(tiled, tmp_path, num_workers: int) -> None:
     assert set(checked).isdisjoint(first)
 
 
+@pytest.mark.parametrize(
+    ("parts", "cells"),
+    [((), (400, 50, 50)), ((0.8, 0.2), (400, 100, 0)), ((0.5,), (250, 50, 200)),
+     ((300, 120), (300, 120, 80)), ((300, 200), (300, 200, 0)), ((0.7, 0.2, 0.1), (350, 100, 50))],
+)  # fmt: skip
+def test_the_test_part_is_the_rest(tiled, parts: tuple[float, ...], cells: tuple[int, ...]) -> None:
+    data = DataModule.from_dataset(dataset(tiled), *parts)
+    made = [0 if part is None else part.n_obs for part in (data.train, data.val, data.test)]
+    assert tuple(made) == cells
+
+
 def test_a_test_is_in_stored_order(tiled, tmp_path) -> None:
     whole = dataset(tiled)
     model = Model(whole.n_vars)
