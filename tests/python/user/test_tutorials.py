@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import penstock as ps
 import pytest
 from conftest import ROOT
 
@@ -16,6 +17,11 @@ FOLDER = ROOT / "docs" / "tutorials"
 NOTEBOOKS = sorted(path.name for path in FOLDER.glob("*.ipynb"))
 #: Many times what a cell takes.
 TIME_LIMIT_SECONDS = 900
+
+
+def files_below(folder: Path) -> dict[str, int]:
+    """Return when each file was written last."""
+    return {str(path): path.stat().st_mtime_ns for path in folder.rglob("*")}
 
 
 @pytest.mark.parametrize("name", NOTEBOOKS)
@@ -30,7 +36,10 @@ def test_notebook_runs(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         kernel_name="python3",
         resources={"metadata": {"path": str(tmp_path)}},
     )
+    shared = Path(ps.example())
+    before = files_below(shared)
     client.execute()
+    assert files_below(shared) == before  # the cells of all who ask for the example
     text = "".join(
         output.get("text", "")
         for cell in notebook.cells
