@@ -29,7 +29,10 @@ class ForwardCells {
       : array_(std::move(array)),
         bytes_(checked_mul(array_->info().shape[0], row_bytes, "the size of an array")),
         piece_bytes_(piece_rows(row_bytes) * row_bytes),
-        chunk_bytes_(array_->info().decoded_bytes()) {}
+        chunk_bytes_(array_->info().decoded_bytes()),
+        fill_(array_->info().fill_value) {
+    if (array_->info().big_endian) std::reverse(fill_.begin(), fill_.end());  // as chunks have it
+  }
 
   uint64_t bytes() const noexcept {
     return (bytes_ + piece_bytes_ - 1) / piece_bytes_ * piece_bytes_;
@@ -85,9 +88,8 @@ class ForwardCells {
     if (at_ % chunk_bytes_ == 0) open_chunk(chunk);
     at_ += bytes;
     if (!stream_) {
-      const auto& fill = array_->info().fill_value;
-      for (uint64_t i = 0; out != nullptr && i < bytes; i += fill.size()) {
-        std::memcpy(out + i, fill.data(), fill.size());
+      for (uint64_t i = 0; out != nullptr && i < bytes; i += fill_.size()) {
+        std::memcpy(out + i, fill_.data(), fill_.size());
       }
       return;
     }
@@ -111,6 +113,7 @@ class ForwardCells {
 
   const ArrayPtr array_;
   const uint64_t bytes_, piece_bytes_, chunk_bytes_;
+  std::vector<std::byte> fill_;
   std::optional<uint64_t> loaded_;  ///< the piece in piece_
   Buffer piece_;
   uint64_t at_ = 0;  ///< byte that is decoded next

@@ -16,8 +16,8 @@ namespace {
 using Random = std::mt19937_64;
 
 template <typename T>
-std::vector<T> random_values(Random& random, size_t count) {
-  std::vector<T> values(count);
+std::vector<T> random_values(Random& random, size_t count, int fill = 0) {
+  std::vector<T> values(count, static_cast<T>(fill));
   for (size_t i = 0; i < count; ++i) {
     if (i / 3000 % 4 != 0) values[i] = static_cast<T>(random() % (i / 3000 % 2 == 0 ? 5 : 60'000));
   }
@@ -37,9 +37,11 @@ void check(DataType type, uint64_t own_seed) {
   const TestSeed seed(own_seed);
   Random random(seed);
   for (int round = 0; round < 5; ++round) {
-    const auto values = random_values<T>(random, random() % 1'500'000);
     MemoryLayout layout;
-    layout.chunk_length = 1 + random() % (round % 2 == 0 ? 2'000'000 : 400'000);
+    layout.fill = static_cast<int>(random() % 3);
+    const auto values = random_values<T>(random, random() % 1'500'000, layout.fill);
+    const uint64_t longest[] = {2'000'000, 400'000, 2000};
+    layout.chunk_length = 1 + random() % longest[round % 3];
     layout.compressed = random() % 4 != 0;
     layout.shuffled = random() % 2 == 0;
     layout.big_endian = random() % 4 == 0;

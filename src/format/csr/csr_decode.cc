@@ -182,8 +182,12 @@ void CsrDecode::run(size_t phase, size_t task) {
   const Piece& piece = pieces_[task];
   with_place([&] { decode(piece); },
              [&] {
-               return concat("chunk ", piece.chunk, " of ",
-                             reader_->array().array(piece.part).info().path);
+               const CsrArray& array = reader_->array();
+               const std::string& path = array.array(piece.part).info().path;
+               // Chunks without codecs may be pieces of stored ones (forward_array.h).
+               return array.addresses_elements(piece.part)
+                          ? path
+                          : concat("chunk ", piece.chunk, " of ", path);
              });
 }
 

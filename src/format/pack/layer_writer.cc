@@ -33,7 +33,7 @@ LayerWriter::LayerWriter(MatrixSourcePtr source, const RowSelection& rows,
       rows_(rows_of(files, rows)),
       files_(std::move(files)),
       folder_(std::move(folder)),
-      feed_(make_row_feed(source_, rows_, facts_.column_count, options)) {}
+      options_(options) {}
 
 /// Whether a valid file exists. Damaged files and files of other content are written again.
 bool LayerWriter::kept(const RowFilePlan& plan) {
@@ -63,6 +63,9 @@ bool LayerWriter::step() {
       rows_kept_ += plan.end - plan.first;
       ++file_;
       return true;
+    }
+    if (feed_ == nullptr) {
+      feed_ = make_row_feed(source_, rows_, facts_.column_count, options_);
     }
     writer_ = std::make_unique<RowFileWriter>(io::join(folder_, plan.name), plan.facts, true);
     next_ = plan.first;

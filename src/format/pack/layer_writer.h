@@ -24,19 +24,19 @@ namespace penstock::format::pack {
 class LayerWriter {
  public:
   /// `rows`: all that are packed; `facts`: of the layer; `files`: those to write, side by side.
-  /// `options`: threads, and the memory for decoded chunks. Throws
-  /// ResourceExhausted if that is too little.
+  /// `options`: threads, and the memory for decoded chunks.
   LayerWriter(MatrixSourcePtr source, const RowSelection& rows, const RowFileFacts& facts,
               std::vector<RowFilePlan> files, std::string folder, const RowBandOptions& options);
 
-  /// Returns false when everything is written.
+  /// Returns false when everything is written. Throws ResourceExhausted if the memory is too
+  /// little.
   bool step();
 
   uint64_t rows_done() const noexcept { return rows_done_; }
   uint64_t rows_kept() const noexcept { return rows_kept_; }
   uint64_t bytes_written() const noexcept { return bytes_written_; }
   /// Of a matrix that is stored by columns.
-  PassProgress passes() const { return feed_->passes(); }
+  PassProgress passes() const { return feed_ ? feed_->passes() : PassProgress{}; }
   PackedLayerContents contents(const std::string& name) const;
 
  private:
@@ -47,7 +47,8 @@ class LayerWriter {
   RowSelection rows_;               ///< of the files
   std::vector<RowFilePlan> files_;  ///< positions are those in rows_
   std::string folder_;
-  std::unique_ptr<RowFeed> feed_;
+  RowBandOptions options_;
+  std::unique_ptr<RowFeed> feed_;  ///< null until rows are needed
 
   size_t file_ = 0;    ///< index into files_ of the file being written
   uint64_t next_ = 0;  ///< position of its next row

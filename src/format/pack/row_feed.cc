@@ -14,6 +14,9 @@
 namespace penstock::format::pack {
 namespace {
 
+/// From here on reading in order is faster, on one thread and with byte planes inflated again.
+constexpr double kMostDecodes = 4;
+
 std::vector<int64_t> rows_at(const RowSelection& rows, uint64_t first, uint64_t count) {
   std::vector<int64_t> ids;
   rows.copy_positions(first, count, ids);
@@ -54,39 +57,47 @@ struct ChosenUnits {
     return largest;
   }
 
+  /// How often each stored byte is decoded, units being decoded one by one.
+  double decodes() const {
+    double bytes = 0;
+    for (const Unit& unit : units) {
+      bytes += static_cast<double>(source->units()[unit.number].stored_bytes);
+    }
+    return bytes / static_cast<double>(std::max<uint64_t>(source->info().stored_bytes, 1));
+  }
+
   MatrixSourcePtr source;
   std::shared_ptr<const MatrixReader> reader;
   std::vector<Unit> units;
 };
 
+/// As many units at a time as fit in the budget, on several threads.
 class UnitFeed final : public RowFeed {
  public:
-  /// At most `most` units at a time, and as many as fit in `memory_budget`.
   UnitFeed(ChosenUnits chosen, const RowSelection& rows, uint64_t column_count,
-           uint64_t memory_budget, unsigned threads, size_t most)
+           uint64_t memory_budget, unsigned threads)
       : chosen_(std::move(chosen)),
         rows_(rows),
         column_count_(column_count),
         memory_budget_(memory_budget),
-        threads_(threads),
-        most_(most) {}
+        threads_(threads) {}
 
   std::vector<EncodedRows> next(uint64_t first, uint64_t last) override {
     const auto& units = chosen_.units;
-    while (units[unit_].end <= first) ++unit_;
-    size_t end = unit_;
-    for (uint64_t bytes = 0; end < units.size() && units[end].first < last; ++end) {
-      bytes += units[end].bytes;
-      if (end - unit_ == most_ || (end != unit_ && bytes > memory_budget_)) break;
+    while (units[unit_].first < first) ++unit_;  // rows of files that were kept
+    const size_t begin = unit_;
+    uint64_t bytes = 0;
+    while (unit_ < units.size() && units[unit_].end <= last &&
+           unit_ - begin < size_t{threads_} * 2) {
+      bytes += units[unit_].bytes;
+      if (unit_ != begin && bytes > memory_budget_) break;
+      ++unit_;
     }
-    std::vector<EncodedRows> encoded(end - unit_);
+    std::vector<EncodedRows> encoded(unit_ - begin);
     parallel_for(encoded.size(), threads_, [&](size_t i) {
-      const ChosenUnits::Unit& unit = units[unit_ + i];
-      // Files end at the units of the source, which those in order may cross.
-      const uint64_t begin = std::max(first, unit.first);
-      const uint64_t count = std::min(last, unit.end) - begin;
+      const ChosenUnits::Unit& unit = units[begin + i];
       encoded[i] = encode_unit(*chosen_.reader, column_count_, unit.number,
-                               rows_at(rows_, begin, count), pool_);
+                               rows_at(rows_, unit.first, unit.end - unit.first), pool_);
     });
     return encoded;
   }
@@ -96,7 +107,38 @@ class UnitFeed final : public RowFeed {
   const RowSelection rows_;
   const uint64_t column_count_, memory_budget_;
   const unsigned threads_;
-  const size_t most_;
+  size_t unit_ = 0;
+  DecodePool pool_;
+};
+
+/// Rows of MatrixSource::in_order(), as many of a unit as fit in the budget, and one at least.
+class OrderedFeed final : public RowFeed {
+ public:
+  OrderedFeed(ChosenUnits chosen, const RowSelection& rows, uint64_t column_count,
+              uint64_t memory_budget)
+      : chosen_(std::move(chosen)),
+        rows_(rows),
+        column_count_(column_count),
+        memory_budget_(memory_budget) {}
+
+  std::vector<EncodedRows> next(uint64_t first, uint64_t last) override {
+    while (chosen_.units[unit_].end <= first) ++unit_;
+    const ChosenUnits::Unit& unit = chosen_.units[unit_];
+    // A file may end within a unit.
+    auto rows = rows_at(rows_, first, std::min(last, unit.end) - first);
+    while (rows.size() > 1 && chosen_.reader->decode_bytes(unit.number, rows) > memory_budget_) {
+      rows.resize(rows.size() / 2);
+    }
+    std::vector<EncodedRows> encoded;
+    encoded.push_back(
+        encode_unit(*chosen_.reader, column_count_, unit.number, std::move(rows), pool_));
+    return encoded;
+  }
+
+ private:
+  const ChosenUnits chosen_;
+  const RowSelection rows_;
+  const uint64_t column_count_, memory_budget_;
   size_t unit_ = 0;
   DecodePool pool_;
 };
@@ -106,19 +148,25 @@ std::unique_ptr<RowFeed> make_unit_feed(MatrixSourcePtr source, const RowSelecti
                                         unsigned threads) {
   const uint64_t budget = options.memory_budget;
   ChosenUnits chosen(std::move(source), rows, column_count);
+  const auto ordered_feed = [&]() -> std::unique_ptr<RowFeed> {
+    auto in_order = chosen.source->in_order();
+    if (!in_order) return nullptr;
+    return std::make_unique<OrderedFeed>(ChosenUnits(std::move(in_order), rows, column_count), rows,
+                                         column_count, budget);
+  };
+  if (chosen.decodes() > kMostDecodes) {
+    if (auto feed = ordered_feed()) return feed;
+  }
   const ChosenUnits::Unit* const largest = chosen.measure();
   if (largest == nullptr || largest->bytes <= budget) {
-    return std::make_unique<UnitFeed>(std::move(chosen), rows, column_count, budget, threads,
-                                      size_t{threads} * 2);
+    return std::make_unique<UnitFeed>(std::move(chosen), rows, column_count, budget, threads);
   }
-  if (auto in_order = chosen.source->in_order()) {
-    return std::make_unique<UnitFeed>(ChosenUnits(std::move(in_order), rows, column_count), rows,
-                                      column_count, budget, 1, 1);
-  }
-  throw ResourceExhausted(concat(
-      "memory_budget is too small to pack: ", byte_size(budget, Rounding::kDown),
-      ", needed at least ", byte_size(largest->bytes, Rounding::kUp), " to decode the chunks of ",
-      largest->end - largest->first, " cells from ", rows.at(largest->first), " on"));
+  if (auto feed = ordered_feed()) return feed;
+  throw ResourceExhausted(
+      concat("memory_budget is too small to pack: ", byte_size(budget, Rounding::kDown),
+             ", needed at least ", byte_size(largest->bytes, Rounding::kUp), " to decode ",
+             largest->end - largest->first, " cells from ", rows.at(largest->first),
+             " on, stored as ", chosen.source->info().layout));
 }
 
 class BandFeed final : public RowFeed {

@@ -10,10 +10,10 @@
 // Where a layer's writer gets encoded rows from, in order. A row is named by its position among the
 // rows that are packed.
 //
-//   unit feed   matrices that have units: as many at a time as fit in the budget, decoded by many
-//               threads; in order and one at a time where a unit is too large
-//               (MatrixSource::in_order)
-//   band feed   matrices stored by columns: bands of rows (format/row_bands.h)
+//   unit feed     matrices that have units: as many at a time as fit in the budget, on many threads
+//   ordered feed  the same with chunks that are too large or decoded for many units:
+//                 MatrixSource::in_order(), on one thread
+//   band feed     matrices stored by columns: bands of rows (format/row_bands.h)
 
 namespace penstock::format::pack {
 

@@ -63,9 +63,9 @@ def pack(
         As many as cores by default.
     memory_budget : int or str, default "2GiB"
         Memory for decoded chunks. Each pass over a layer that is stored by genes (CSC) packs as many
-        cells as fit, so a larger budget needs fewer passes. Chunks that do not fit are decoded
-        piece by piece, on one thread, if they are deflated (gzip, with or without shuffle) or not
-        compressed. Others need the memory for a whole chunk.
+        cells as fit, so a larger budget needs fewer passes. Chunks that do not fit, or that many
+        fetch units share, are decoded piece by piece, on one thread, if they are deflated (gzip,
+        with or without shuffle). Others need the memory for a whole chunk.
     rows_per_file : int, default 262144
         About how many cells a file of X has. Packs of the same cells with another number are other
         packs: their bytes differ.

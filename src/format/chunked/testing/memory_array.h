@@ -25,8 +25,9 @@ struct MemoryLayout {
   bool compressed = false;  ///< by zstd, or deflate; with byte planes before if `shuffled`
   bool shuffled = false;
   bool big_endian = false;
-  bool absent_zeros = false;  ///< chunks of zeros are left out
+  bool absent_zeros = false;  ///< chunks of `fill` are left out
   bool deflated = false;      ///< by deflate, if `compressed`
+  int fill = 0;               ///< the fill value
 };
 
 /// A 1-D array of numbers.
@@ -43,6 +44,8 @@ class MemoryArray final : public Array {
     info_.cell_bytes = sizeof(T);
     info_.big_endian = layout.big_endian;
     info_.fill_value.resize(sizeof(T));
+    const T fill = static_cast<T>(layout.fill);
+    std::memcpy(info_.fill_value.data(), &fill, sizeof(T));
     std::vector<codec::ChunkFilter> filters;
     if (layout.compressed) {
       if (layout.shuffled) filters.push_back({codec::ChunkFilterType::kShuffle, sizeof(T)});
@@ -51,14 +54,16 @@ class MemoryArray final : public Array {
     }
     info_.pipeline = codec::ChunkPipeline(std::move(filters));
     for (uint64_t chunk = 0; chunk * layout.chunk_length < values.size(); ++chunk) {
-      std::vector<T> cells(layout.chunk_length);
+      std::vector<T> cells(layout.chunk_length, fill);
       const uint64_t first = chunk * layout.chunk_length;
       std::copy_n(values.begin() + static_cast<ptrdiff_t>(first),
                   std::min<uint64_t>(layout.chunk_length, values.size() - first), cells.begin());
       std::vector<std::byte> bytes(cells.size() * sizeof(T));
       std::memcpy(bytes.data(), cells.data(), bytes.size());
-      const auto is_zero = [](std::byte byte) { return byte == std::byte{0}; };  // -0.0 is not
-      if (layout.absent_zeros && std::all_of(bytes.begin(), bytes.end(), is_zero)) continue;
+      const auto is_fill = [&](const T& cell) {  // -0.0 is not 0
+        return std::memcmp(&cell, &fill, sizeof(T)) == 0;
+      };
+      if (layout.absent_zeros && std::all_of(cells.begin(), cells.end(), is_fill)) continue;
       store_->put(object(chunk), stored(std::move(bytes), sizeof(T)));
     }
   }
