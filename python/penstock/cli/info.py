@@ -16,6 +16,7 @@ from penstock.errors import PenstockError, ResourceExhausted, Unsupported
 from penstock.experiment.experiment import Experiment, open_stored
 from penstock.experiment.globs import expanded
 from penstock.experiment.reprs import column_type
+from penstock.plan.shuffle_cost import is_decoded_many_times
 
 from . import value_counts
 
@@ -190,6 +191,9 @@ def _chunks(matrix: _core.Matrix) -> str:
 
 
 def _advice(matrix: _core.Matrix) -> Iterator[str]:
+    if is_decoded_many_times(matrix):
+        yield "a chunk has the cells of many fetch units: a pack (`penstock pack`) decodes it once"
+        return
     slow = [codec for codec in ("gzip", "zlib") if codec in matrix.layout.replace(",", "").split()]
     if slow:
         yield (
@@ -214,7 +218,7 @@ def _loader_memory(dataset: Dataset) -> str:
         plan = dataset.plan()
     except ResourceExhausted as error:
         return f"the default settings do not work for this layer: {error}"
-    units = plural(plan.units_in_shuffle, "unit")
+    units = plural(min(plan.units_in_shuffle, plan.planned_units), "unit")
     return (
         f"a loader with default settings takes {size(plan.planned_bytes)} and mixes "
         f"{units} at a time"

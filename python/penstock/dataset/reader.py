@@ -15,7 +15,7 @@ from penstock.plan.planner import Planner
 from penstock.plan.selection import Selection
 from penstock.plan.settings import LoaderSettings
 from penstock.plan.shard import Shard, check_divided_once
-from penstock.plan.shuffle_cost import warn_of_bands, warn_of_cost
+from penstock.plan.shuffle_cost import warn_of_bands, warn_of_chunks, warn_of_cost
 from penstock.plan.stats import LoaderStats, with_hint, with_kept_cells
 
 from .cells import Cells
@@ -98,6 +98,7 @@ class Reader:
         if not self._warned_of_cost and not self._warned_of_bands:
             self._warned_of_bands = True
             warn_of_bands(self.planner)
+            warn_of_chunks(self.planner.selection)
         if run.order.global_shuffle and not self._warned_of_cost:
             self._warned_of_cost = True
             warn_of_cost(loader, left.selection, self.settings.memory_budget)

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 #: Bytes read for each byte needed, from which a warning is issued.
 _MUCH = 1.5
+#: Where a chunk is larger than a fetch unit, from which number of times. There are few such chunks.
+_MANY_TIMES, _FEW_CHUNKS = 4, 256
 
 
 class ReadAgainWarning(UserWarning):
@@ -60,6 +62,27 @@ def warn_of_bands(planner: Planner) -> None:
         f"an epoch reads and decodes {times:.1f} times what the cells need, since the bands of rows in "
         f"which {selection.measurement} are stored do not end at the same rows, in "
         f"{selection.experiment.uri}. A pack (penstock pack) has them in the same bands",
+        ReadAgainWarning,
+        stacklevel=caller_level(),
+    )
+
+
+def is_decoded_many_times(matrix: _core.Matrix) -> bool:
+    """Return whether chunks are so large that many fetch units decode the same one."""
+    if matrix.addresses_rows or not 0 < matrix.tile_count() <= _FEW_CHUNKS:
+        return False
+    read = sum(unit.stored_bytes for unit in matrix.units())
+    return read > _MANY_TIMES * matrix.stored_bytes
+
+
+def warn_of_chunks(selection: Selection) -> None:
+    """Warn if chunks are so large that many fetch units decode the same one."""
+    matrix = selection.matrix
+    if not is_decoded_many_times(matrix):
+        return
+    warnings.warn(
+        f"a chunk has the cells of many fetch units, and is decoded for each of them: {matrix.layout}, "
+        f"in {matrix.uri}. A pack (penstock pack) decodes it once",
         ReadAgainWarning,
         stacklevel=caller_level(),
     )

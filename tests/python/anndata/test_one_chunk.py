@@ -172,7 +172,9 @@ print(read_so_far() - before)
 """
 
 
-def test_a_chunk_of_many_units_is_decoded_once(tmp_path: Path) -> None:
+def test_a_chunk_of_many_units_is_decoded_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Units have 65,536 rows at most. Each of them decoded the chunk."""
     random = np.random.default_rng(7)
     matrix = counts(random, 600_000, 20, 0.3)
@@ -193,6 +195,11 @@ def test_a_chunk_of_many_units_is_decoded_once(tmp_path: Path) -> None:
         )  # fmt: skip
         read.append(int(ran.stdout))
     assert stored > 10 << 20
+    with pytest.warns(ps.ReadAgainWarning, match=r"a chunk has the cells of many fetch units.*one"):
+        next(iter(ps.Dataset(one, batch_size=1_000, sparse=True)))
+    next(iter(ps.Dataset(usual, batch_size=1_000, sparse=True)))  # a warning is an error here
+    assert main(["info", str(one)]) == main(["info", str(usual)]) == 0
+    assert capsys.readouterr().out.count("a pack (`penstock pack`) decodes it once") == 1
     assert read[1] < read[0] + 2 * stored
     assert_same(x_of(tmp_path / "pack-one.h5ad"), matrix)
 
