@@ -95,8 +95,8 @@ class DataModule(LightningDataModule):
     ) -> DataModule:
         """Split a dataset by fractions or sizes, as `Dataset.random_split` does.
 
-        By default the test part is what the others leave. A part of size 0 has no loader. A fraction that gives 0 cells is a `NoCellsWarning`.
-        Prediction uses all cells.
+        By default the test part is what the others leave. A part of size 0 has no loader. A
+        fraction that gives 0 cells is a `NoCellsWarning`. Prediction uses all cells.
         """
         if test is None:
             test = _rest(dataset, train, val)

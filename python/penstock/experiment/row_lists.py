@@ -287,7 +287,8 @@ def _meant(axis: DataFrame, name: str) -> str:
         if meant := did_you_mean(name, texts):
             return meant
     if axis.kind == "var" and (column := column_that_has(axis, name)) is not None:
-        return f"; the column {column!r} has it: choose by a filter, {column} in [{name!r}, …]"
+        named = column if column.isidentifier() else f'attr("{column}")'
+        return f"; the column {column!r} has it: choose by a filter, {named} in [{name!r}, …]"
     return ""
 
 

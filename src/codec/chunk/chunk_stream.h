@@ -10,11 +10,12 @@
 #include "base/memory/buffer.h"
 #include "codec/chunk/chunk_pipeline.h"
 
-// Decodes a chunk of any size from front to back in a few megabytes. Writers of R put a whole
-// matrix into one chunk: 4 GiB, which HDF5 allows at most.
+// Decodes a chunk of any size from front to back, in a megabyte for each byte of a cell. Writers of
+// R put a whole matrix into one chunk: 4 GiB, which HDF5 allows at most.
 //
 // Byte planes are inflated side by side, each from the front of the chunk to its own place. Of
-// 4-byte cells that costs two and a half times the work of one pass.
+// 4-byte cells that costs two and a half times the work of one pass, of 8-byte cells four and a
+// half times.
 
 namespace penstock::codec {
 
