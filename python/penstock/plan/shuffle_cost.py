@@ -19,8 +19,9 @@ if TYPE_CHECKING:
 
 #: Bytes read for each byte needed, from which a warning is issued.
 _MUCH = 1.5
-#: Where a chunk is larger than a fetch unit, from which number of times. There are few such chunks.
-_MANY_TIMES, _FEW_CHUNKS = 4, 256
+#: Where a chunk is larger than a fetch unit, from which number of times and bytes read. There are
+#: few such chunks.
+_MANY_TIMES, _MANY_BYTES, _FEW_CHUNKS = 4, 64 << 20, 256
 
 
 class ReadAgainWarning(UserWarning):
@@ -72,7 +73,7 @@ def is_decoded_many_times(matrix: _core.Matrix) -> bool:
     if matrix.addresses_rows or not 0 < matrix.tile_count() <= _FEW_CHUNKS:
         return False
     read = sum(unit.stored_bytes for unit in matrix.units())
-    return read > _MANY_TIMES * matrix.stored_bytes
+    return read > max(_MANY_TIMES * matrix.stored_bytes, _MANY_BYTES)
 
 
 def warn_of_chunks(selection: Selection) -> None:
