@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +11,14 @@ import numpy as np
 import penstock as ps
 import pytest
 import scipy.sparse as sp
-from anndata_cases import VALUE_TYPES, csr_of, random_anndata, random_counts, write_zarr
+from anndata_cases import (
+    VALUE_TYPES,
+    csr_of,
+    memory_of_pack,
+    random_anndata,
+    random_counts,
+    write_zarr,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 from penstock import _core
@@ -206,20 +211,6 @@ def test_packing_resumes_with_another_budget(
     assert third.progress().passes == {}
 
 
-PACK = """
-import sys
-import penstock as ps
-from penstock.bench.worker.process_facts import peak_rss, reset_peak_rss, rss
-
-source, small, pack, budget = sys.argv[1:]
-ps.pack(small, pack + "-before", threads=2)  # what the first pack of a process takes
-assert reset_peak_rss()
-before = rss()
-ps.pack(source, pack, layers="X", threads=2, memory_budget=budget)
-print(peak_rss() - before)
-"""
-
-
 def test_memory_stays_within_the_budget(tmp_path: Path) -> None:
     random = np.random.default_rng(9)
     counts = sp.random(
@@ -233,12 +224,9 @@ def test_memory_stays_within_the_budget(tmp_path: Path) -> None:
     )
     # All bands would take 72 MB. What comes beside the budget is the tables and the writer's buffers.
     for budget, most in (("16MiB", (16 + 12) << 20), ("200MiB", (200 + 12) << 20)):
-        ran = subprocess.run(
-            [sys.executable, "-c", PACK, path, small, tmp_path / f"pack-{budget}", budget],
-            capture_output=True, text=True, check=True,
-        )  # fmt: skip
-        assert 0 < int(ran.stdout) < most, budget
-    assert int(ran.stdout) > 60 << 20  # so that the measurement is of the bands
+        used = memory_of_pack(path, small, tmp_path / f"pack-{budget}", budget)
+        assert 0 < used < most, budget
+    assert used > 60 << 20  # so that the measurement is of the bands
     expect_same_bits(packed_csr(ps.open(tmp_path / "pack-16MiB"), "X", "float32"), counts)
 
 

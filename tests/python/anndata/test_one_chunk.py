@@ -14,6 +14,7 @@ import numpy as np
 import penstock as ps
 import pytest
 import scipy.sparse as sp
+from anndata_cases import memory_of_pack
 from penstock.cli import main
 
 R_HDF5 = {"compression": "gzip", "compression_opts": 1, "shuffle": True}
@@ -120,20 +121,6 @@ def test_a_damaged_chunk_is_named(tmp_path: Path) -> None:
     assert not (tmp_path / "pack" / "pack.json").exists()
 
 
-PACK = """
-import sys
-import penstock as ps
-from penstock.bench.worker.process_facts import peak_rss, reset_peak_rss, rss
-
-source, small, pack, budget = sys.argv[1:]
-ps.pack(small, pack + "-before", threads=2)  # what the first pack of a process takes
-assert reset_peak_rss()
-before = rss()
-ps.pack(source, pack, layers="X", threads=2, memory_budget=budget)
-print(peak_rss() - before)
-"""
-
-
 @pytest.mark.parametrize(("cells", "genes"), [(12_000, 2_000), (800, 30_000)])
 def test_memory_does_not_grow_with_the_chunk(tmp_path: Path, cells: int, genes: int) -> None:
     matrix = counts(np.random.default_rng(6), cells, genes, 0.5)  # 48 MB of each array
@@ -145,11 +132,7 @@ def test_memory_does_not_grow_with_the_chunk(tmp_path: Path, cells: int, genes: 
     used = {}
     for budget in ("16MiB", "1GiB"):
         pack = tmp_path / f"pack-{budget}"
-        ran = subprocess.run(
-            [sys.executable, "-c", PACK, paths["large"], paths["small"], pack, budget],
-            capture_output=True, text=True, check=True,
-        )  # fmt: skip
-        used[budget] = int(ran.stdout) >> 20
+        used[budget] = memory_of_pack(paths["large"], paths["small"], pack, budget) >> 20
         assert_same(x_of(pack), matrix)
     assert used["1GiB"] > 64  # so that the measurement is of the chunks
     assert used["16MiB"] < 16 + 12

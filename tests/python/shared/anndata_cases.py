@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -254,3 +256,26 @@ def expect_read(path: Path, wanted: anndata.AnnData) -> None:
     if wanted.raw is not None:
         expect_table(experiment.var("raw").to_pandas(), wanted.raw.var, "var_names")
         np.testing.assert_array_equal(rows_of(path, measurement="raw"), dense(wanted.raw.X))
+
+
+_PACK = """
+import sys
+import penstock as ps
+from penstock.bench.worker.process_facts import peak_rss, reset_peak_rss, rss
+
+source, small, pack, budget = sys.argv[1:]
+ps.pack(small, pack + "-before", threads=2)  # what the first pack of a process takes
+assert reset_peak_rss()
+before = rss()
+ps.pack(source, pack, layers="X", threads=2, memory_budget=budget)
+print(peak_rss() - before)
+"""
+
+
+def memory_of_pack(source: Path, small: Path, pack: Path, budget: str) -> int:
+    """Return the bytes that packing X takes at most, in a process that has packed `small` before."""
+    ran = subprocess.run(
+        [sys.executable, "-c", _PACK, source, small, pack, budget],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    return int(ran.stdout)
